@@ -1,0 +1,29 @@
+# Makes the targets Catch2::Catch2WithMain and the command catch_discover_tests from Catch2 3 or 2.13 of the system, else from
+# a pinned release fetched with git.
+
+find_package(Catch2 3 CONFIG QUIET)
+if(NOT Catch2_FOUND)
+  find_package(Catch2 2.13.4 CONFIG QUIET)
+endif()
+
+if(NOT Catch2_FOUND)
+  include(FetchContent)
+  set(catch2_tag v3.7.1)
+  set(catch2_source "${CMAKE_BINARY_DIR}/_deps/catch2-src")
+  find_package(Git QUIET)
+  if(Git_FOUND AND NOT EXISTS "${catch2_source}/CMakeLists.txt")
+    message(STATUS "ampcast: fetching Catch2 ${catch2_tag}")
+    execute_process(COMMAND "${GIT_EXECUTABLE}" clone --quiet --depth 1 --branch ${catch2_tag}
+      https://github.com/catchorg/Catch2.git "${catch2_source}" RESULT_VARIABLE result OUTPUT_QUIET ERROR_QUIET)
+  endif()
+  if(NOT EXISTS "${catch2_source}/CMakeLists.txt")
+    message(FATAL_ERROR
+      "ampcast: the C++ tests need Catch2 3 or 2.13, which is not installed and could not be fetched. Install it:\n"
+      "  sudo apt-get install catch2\n"
+      "or build without the tests: -DAMPCAST_BUILD_TESTS=OFF")
+  endif()
+  FetchContent_Declare(Catch2 SOURCE_DIR "${catch2_source}")
+  FetchContent_MakeAvailable(Catch2)
+  list(APPEND CMAKE_MODULE_PATH "${catch2_source}/extras")
+endif()
+include(Catch)
