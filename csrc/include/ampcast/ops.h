@@ -1,0 +1,53 @@
+#pragma once
+
+#include <ampcast/export.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+
+/// The operators of the gradient scaler, as C++ functions. Each calls the dispatcher operator `ampcast::NAME`, which has CPU
+/// and Meta kernels; from Python they are `torch.ops.ampcast.NAME`.
+///
+/// Gradients are dense tensors of one device, in any strides, of dtype float32, float64, float16, bfloat16, complex64 or
+/// complex128, mixed freely in one list. `found_inf` and `inv_scale` hold one float32 element on the gradients' device.
+/// The operators return nothing, run on the calling thread and torch's intra-op threads, never wait for a device, do not move
+/// the gradients' version counters (torch's do not either), and leave everything unchanged when they throw.
+namespace ampcast {
+
+/// Sets `found_inf` to 1 if any element of `grads` would be Inf or NaN after `unscale_`; writes no gradient.
+///
+/// Tests the product `grad * inv_scale`, rounded to the gradient's dtype; without `inv_scale` the gradients as they are.
+/// `found_inf` is never cleared.
+/// \throws c10::Error if a gradient is not dense or not of a listed dtype, if the devices differ, if `found_inf` or
+///   `inv_scale` is not one float32 element, or if `found_inf` is a leaf that requires grad while grad mode is on.
+AMPCAST_API void check_finite_(
+    at::TensorList grads,
+    at::Tensor& found_inf,
+    const std::optional<at::Tensor>& inv_scale = std::nullopt);
+
+/// Multiplies `grads` by `inv_scale` in place and sets `found_inf` to 1 if any written element is Inf or NaN.
+///
+/// 16-bit gradients are multiplied in float32 and rounded once, as torch does; complex ones by their parts. Unlike
+/// `torch._amp_foreach_non_finite_check_and_unscale_`, which tests before it multiplies, the result is tested, and nothing
+/// is written when `inv_scale` is 1. `found_inf` is never cleared. Two entries of `grads` must not share memory.
+/// \throws c10::Error as `check_finite_`, and if a gradient overlaps itself or is a leaf that requires grad while grad
+///   mode is on.
+AMPCAST_API void unscale_(at::TensorList grads, at::Tensor& found_inf, const at::Tensor& inv_scale);
+
+/// Applies torch's scale rule to `scale` (one float32 element) and `growth_tracker` (one int32 element) in place.
+///
+/// If `found_inf` is not 0: `scale *= backoff_factor`, tracker 0. Otherwise the tracker advances; when it reaches
+/// `growth_interval`, `scale *= growth_factor` unless the result is not finite, tracker 0. Products are taken in double and
+/// rounded to float32: `torch._amp_update_scale_`, bit for bit.
+/// \throws c10::Error if a tensor has another dtype, device or number of elements.
+AMPCAST_API void update_scale_(
+    at::Tensor& scale,
+    at::Tensor& growth_tracker,
+    const at::Tensor& found_inf,
+    double growth_factor,
+    double backoff_factor,
+    int64_t growth_interval);
+
+} // namespace ampcast

@@ -1,0 +1,117 @@
+#include "scaler/argument_checks.h"
+
+#include "scaler/gradient_dtype.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <c10/core/GradMode.h>
+
+namespace ampcast::scaler {
+namespace {
+
+// An argument as messages name it: `found_inf`, or `grads[3]`.
+struct Name {
+  const char* op;
+  const char* argument;
+  int64_t index = -1;
+};
+
+std::ostream& operator<<(std::ostream& stream, const Name& name) {
+  stream << "ampcast::" << name.op << ": `" << name.argument;
+  if (name.index >= 0) {
+    stream << '[' << name.index << ']';
+  }
+  return stream << '`';
+}
+
+void check_dense(const Name& name, const at::Tensor& tensor) {
+  TORCH_CHECK_VALUE(tensor.defined(), name, " must be a tensor, got an undefined one; leave it out of the call");
+  TORCH_CHECK_TYPE(
+      tensor.layout() == at::kStrided, name, " must be dense, got layout ", tensor.layout(),
+      "; coalesce a sparse gradient and pass its `values()`");
+}
+
+void check_device(const Name& name, const at::Tensor& tensor, const at::Tensor& found_inf) {
+  TORCH_CHECK(
+      tensor.device() == found_inf.device(), name, " must be on the device of `found_inf`, ", found_inf.device(), ", got ",
+      tensor.device(), "; call the operator once a device, with a `found_inf` on each");
+}
+
+void check_one_element(const Name& name, const at::Tensor& tensor, at::ScalarType dtype) {
+  check_dense(name, tensor);
+  TORCH_CHECK_TYPE(
+      tensor.scalar_type() == dtype, name, " must be ", dtype, ", got ", tensor.scalar_type(), "; convert it first");
+  TORCH_CHECK_VALUE(
+      tensor.sym_numel() == 1, name, " must hold one element, got shape ", tensor.sym_sizes(), "; pass one of its elements");
+}
+
+void check_writable(const Name& name, const at::Tensor& tensor) {
+  TORCH_CHECK(
+      !(tensor.requires_grad() && tensor.is_leaf() && c10::GradMode::is_enabled()), name,
+      " must not be a leaf that requires grad, for it is written in place; call the operator under torch.no_grad()");
+}
+
+void check_no_overlap(const Name& name, const at::Tensor& tensor) {
+  TORCH_CHECK(
+      at::has_internal_overlap(tensor) != at::MemOverlap::Yes, name,
+      " must not overlap itself in memory, for it is written in place, got shape ", tensor.sym_sizes(), " and strides ",
+      tensor.sym_strides(), "; pass the tensor it was expanded from, or a clone");
+}
+
+void check_gradient(const Name& name, const at::Tensor& grad, const at::Tensor& found_inf) {
+  check_dense(name, grad);
+  TORCH_CHECK_TYPE(
+      gradient_dtype(grad.scalar_type()).has_value(), name,
+      " must be float32, float64, float16, bfloat16, complex64 or complex128, got ", grad.scalar_type(),
+      "; convert it first");
+  check_device(name, grad, found_inf);
+}
+
+void check_found_inf(const Name& name, const at::Tensor& found_inf) {
+  check_one_element(name, found_inf, at::kFloat);
+  check_writable(name, found_inf);
+}
+
+void check_inv_scale(const Name& name, const at::Tensor& inv_scale, const at::Tensor& found_inf) {
+  check_one_element(name, inv_scale, at::kFloat);
+  check_device(name, inv_scale, found_inf);
+}
+
+} // namespace
+
+void check_arguments_of_check_finite(
+    at::TensorList grads,
+    const at::Tensor& found_inf,
+    const std::optional<at::Tensor>& inv_scale) {
+  check_found_inf({"check_finite_", "found_inf"}, found_inf);
+  if (inv_scale.has_value()) {
+    check_inv_scale({"check_finite_", "inv_scale"}, *inv_scale, found_inf);
+  }
+  for (size_t i = 0; i < grads.size(); ++i) {
+    check_gradient({"check_finite_", "grads", static_cast<int64_t>(i)}, grads[i], found_inf);
+  }
+}
+
+void check_arguments_of_unscale(at::TensorList grads, const at::Tensor& found_inf, const at::Tensor& inv_scale) {
+  check_found_inf({"unscale_", "found_inf"}, found_inf);
+  check_inv_scale({"unscale_", "inv_scale"}, inv_scale, found_inf);
+  for (size_t i = 0; i < grads.size(); ++i) {
+    const Name name{"unscale_", "grads", static_cast<int64_t>(i)};
+    check_gradient(name, grads[i], found_inf);
+    check_writable(name, grads[i]);
+    check_no_overlap(name, grads[i]);
+  }
+}
+
+void check_arguments_of_update_scale(
+    const at::Tensor& scale,
+    const at::Tensor& growth_tracker,
+    const at::Tensor& found_inf) {
+  check_one_element({"update_scale_", "found_inf"}, found_inf, at::kFloat);
+  check_one_element({"update_scale_", "scale"}, scale, at::kFloat);
+  check_device({"update_scale_", "scale"}, scale, found_inf);
+  check_writable({"update_scale_", "scale"}, scale);
+  check_one_element({"update_scale_", "growth_tracker"}, growth_tracker, at::kInt);
+  check_device({"update_scale_", "growth_tracker"}, growth_tracker, found_inf);
+}
+
+} // namespace ampcast::scaler

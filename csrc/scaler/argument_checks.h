@@ -1,0 +1,26 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+/// What the operators demand of their arguments, the same on every device. Each function throws at the first rule broken,
+/// naming the operator, the argument, the rule, what was given and what to do; kernels call them before they write.
+namespace ampcast::scaler {
+
+/// For `check_finite_`: grads are only read, so they may overlap themselves and may require grad.
+void check_arguments_of_check_finite(
+    at::TensorList grads,
+    const at::Tensor& found_inf,
+    const std::optional<at::Tensor>& inv_scale);
+
+/// For `unscale_`.
+void check_arguments_of_unscale(at::TensorList grads, const at::Tensor& found_inf, const at::Tensor& inv_scale);
+
+/// For `update_scale_`.
+void check_arguments_of_update_scale(
+    const at::Tensor& scale,
+    const at::Tensor& growth_tracker,
+    const at::Tensor& found_inf);
+
+} // namespace ampcast::scaler

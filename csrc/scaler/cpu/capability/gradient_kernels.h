@@ -1,0 +1,35 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+/// The inner loops of the CPU operators, over raw memory, compiled once an instruction set. All give the same bits, but for
+/// the payload of a NaN.
+namespace ampcast::scaler::cpu {
+
+/// The real type a gradient is made of, in the order of `GradientKernels`. A complex element is two of them.
+enum class RealType : uint8_t { kFloat32, kFloat64, kFloat16, kBFloat16 };
+inline constexpr int kRealTypes = 4;
+
+/// Visits `count` contiguous numbers at `data` and returns whether any *result*, rounded to its type, is Inf or NaN.
+using GradientKernel = bool (*)(void* data, int64_t count, float inv_scale);
+
+/// The kernels of one real type.
+struct RealKernels {
+  GradientKernel check;         // the numbers as they are; reads only, ignores inv_scale
+  GradientKernel check_product; // the numbers times inv_scale; reads only
+  GradientKernel unscale;       // writes the numbers times inv_scale
+};
+
+/// The kernels of one instruction set.
+using GradientKernels = std::array<RealKernels, kRealTypes>;
+
+extern const GradientKernels gradient_kernels_DEFAULT;
+#ifdef HAVE_AVX2_CPU_DEFINITION
+extern const GradientKernels gradient_kernels_AVX2;
+#endif
+#ifdef HAVE_AVX512_CPU_DEFINITION
+extern const GradientKernels gradient_kernels_AVX512;
+#endif
+
+} // namespace ampcast::scaler::cpu

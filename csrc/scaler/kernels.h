@@ -1,0 +1,40 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+
+/// The kernels of the operators, a namespace a dispatch key. See <ampcast/ops.h> for what they do.
+namespace ampcast::scaler {
+
+namespace cpu {
+
+void check_finite_(at::TensorList grads, at::Tensor& found_inf, const std::optional<at::Tensor>& inv_scale);
+void unscale_(at::TensorList grads, at::Tensor& found_inf, const at::Tensor& inv_scale);
+void update_scale_(
+    at::Tensor& scale,
+    at::Tensor& growth_tracker,
+    const at::Tensor& found_inf,
+    double growth_factor,
+    double backoff_factor,
+    int64_t growth_interval);
+
+} // namespace cpu
+
+/// These check their arguments and do nothing else.
+namespace meta {
+
+void check_finite_(at::TensorList grads, at::Tensor& found_inf, const std::optional<at::Tensor>& inv_scale);
+void unscale_(at::TensorList grads, at::Tensor& found_inf, const at::Tensor& inv_scale);
+void update_scale_(
+    at::Tensor& scale,
+    at::Tensor& growth_tracker,
+    const at::Tensor& found_inf,
+    double growth_factor,
+    double backoff_factor,
+    int64_t growth_interval);
+
+} // namespace meta
+
+} // namespace ampcast::scaler

@@ -1,0 +1,24 @@
+#include "scaler/argument_checks.h"
+#include "scaler/kernels.h"
+
+namespace ampcast::scaler::meta {
+
+void check_finite_(at::TensorList grads, at::Tensor& found_inf, const std::optional<at::Tensor>& inv_scale) {
+  check_arguments_of_check_finite(grads, found_inf, inv_scale);
+}
+
+void unscale_(at::TensorList grads, at::Tensor& found_inf, const at::Tensor& inv_scale) {
+  check_arguments_of_unscale(grads, found_inf, inv_scale);
+}
+
+void update_scale_(
+    at::Tensor& scale,
+    at::Tensor& growth_tracker,
+    const at::Tensor& found_inf,
+    double /*growth_factor*/,
+    double /*backoff_factor*/,
+    int64_t /*growth_interval*/) {
+  check_arguments_of_update_scale(scale, growth_tracker, found_inf);
+}
+
+} // namespace ampcast::scaler::meta

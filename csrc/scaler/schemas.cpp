@@ -1,0 +1,71 @@
+#include "scaler/schemas.h"
+
+#include "scaler/kernels.h"
+
+#include <ATen/core/enum_tag.h>
+#include <torch/library.h>
+
+#include <mutex>
+
+namespace ampcast::scaler {
+namespace {
+
+// Mutated arguments are not returned: an aliased return would keep torch.compile from functionalizing the operators.
+constexpr const char* kSchemas[] = {
+    "check_finite_(Tensor[] grads, Tensor(a!) found_inf, Tensor? inv_scale=None) -> ()",
+    "unscale_(Tensor(a!)[] grads, Tensor(b!) found_inf, Tensor inv_scale) -> ()",
+    "update_scale_(Tensor(a!) scale, Tensor(b!) growth_tracker, Tensor found_inf, "
+    "float growth_factor, float backoff_factor, int growth_interval) -> ()",
+};
+
+// Here the Meta kernels run, which check their arguments and find the tensor that is not dense.
+constexpr c10::DispatchKey kNotDense[] = {
+    c10::DispatchKey::MkldnnCPU,
+    c10::DispatchKey::SparseCPU,
+    c10::DispatchKey::SparseCsrCPU,
+    c10::DispatchKey::SparseCUDA,
+    c10::DispatchKey::SparseCsrCUDA,
+    c10::DispatchKey::SparseMeta,
+    c10::DispatchKey::SparseCsrMeta,
+};
+
+torch::Library& leaked_library(torch::Library::Kind kind, std::optional<c10::DispatchKey> key = std::nullopt) {
+  return *new torch::Library(kind, "ampcast", key, __FILE__, __LINE__);
+}
+
+void define_schemas() {
+  torch::Library& library = leaked_library(torch::Library::DEF);
+  for (const char* schema : kSchemas) {
+    library.def(schema, {at::Tag::pt2_compliant_tag});
+  }
+}
+
+void implement_meta(c10::DispatchKey key) {
+  torch::Library& library = leaked_library(torch::Library::IMPL, key);
+  library.impl("check_finite_", TORCH_FN(meta::check_finite_));
+  library.impl("unscale_", TORCH_FN(meta::unscale_));
+  library.impl("update_scale_", TORCH_FN(meta::update_scale_));
+}
+
+void implement_cpu() {
+  torch::Library& library = leaked_library(torch::Library::IMPL, c10::DispatchKey::CPU);
+  library.impl("check_finite_", TORCH_FN(cpu::check_finite_));
+  library.impl("unscale_", TORCH_FN(cpu::unscale_));
+  library.impl("update_scale_", TORCH_FN(cpu::update_scale_));
+}
+
+} // namespace
+
+void register_ops() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    define_schemas();
+    implement_cpu();
+    implement_meta(c10::DispatchKey::Meta);
+    for (const c10::DispatchKey key : kNotDense) {
+      implement_meta(key);
+    }
+  });
+}
+
+} // namespace ampcast::scaler
