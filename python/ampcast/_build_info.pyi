@@ -1,0 +1,6 @@
+VERSION: str
+TORCH_VERSION: str
+TORCH_CUDA: str
+COMPILER: str
+BUILD_TYPE: str
+NVTX: bool

@@ -1,0 +1,20 @@
+"""What this copy of ampcast is and runs on, as text."""
+
+import torch
+
+from ampcast import _build_info
+
+
+def show_config() -> str:
+    """Return, as text for people, how ampcast was built and which kernels it has."""
+    cuda = f"CUDA {_build_info.TORCH_CUDA}" if _build_info.TORCH_CUDA else "CPU only"
+    return "\n".join(
+        [
+            f"ampcast {_build_info.VERSION}",
+            f"  built with: {_build_info.COMPILER}, {_build_info.BUILD_TYPE}",
+            f"  built for:  torch {_build_info.TORCH_VERSION} ({cuda})",
+            f"  running on: torch {torch.__version__}, CPU capability {torch.backends.cpu.get_cpu_capability()}",
+            "  kernels:    CPU; none for CUDA: gradients on other devices are unscaled by torch's own kernels",
+            f"  NVTX:       {'on' if _build_info.NVTX else 'off'}",
+        ]
+    )
