@@ -1,9 +1,6 @@
 #pragma once
 
-/// Ranges for NVIDIA's profilers, in ampcast's own NVTX domain "ampcast". Without `AMPCAST_NVTX` both do nothing.
-///
-/// `AMPCAST_NVTX_RANGE("ampcast::unscale_");` marks from here to the end of the scope, on this thread.
-/// `nvtx::start_range("ampcast::autocast")` returns a handle for `nvtx::end_range`, for ranges that no scope holds.
+/// Ranges for NVIDIA's profilers, in ampcast's own NVTX domain "ampcast". Without `AMPCAST_NVTX` all of this does nothing.
 
 #include <cstdint>
 
@@ -19,23 +16,25 @@ struct Domain {
 
 using Range = nvtx3::scoped_range_in<Domain>;
 
-inline uint64_t start_range(const char* name) {
+/// Starts a range that may end on another thread, and need not nest with others. Returns what `end_range` takes.
+inline uint64_t start_range(const char* name) noexcept {
   return nvtx3::start_range_in<Domain>(name).get_value();
 }
 
 inline void end_range(uint64_t range) noexcept {
-  nvtx3::end_range_in<Domain>(nvtx3::range_handle(range));
+  nvtx3::end_range_in<Domain>(nvtx3::range_handle{range});
 }
 
 } // namespace ampcast::nvtx
 
+/// Marks from here to the end of the scope, on this thread.
 #define AMPCAST_NVTX_RANGE(name) const ::ampcast::nvtx::Range ampcast_nvtx_range(name)
 
 #else
 
 namespace ampcast::nvtx {
 
-inline uint64_t start_range(const char* /*name*/) {
+inline uint64_t start_range(const char* /*name*/) noexcept {
   return 0;
 }
 
