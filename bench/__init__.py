@@ -1,0 +1,1 @@
+"""Benchmarks of ampcast against its peers: `python -m bench --help`."""

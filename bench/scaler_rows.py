@@ -1,0 +1,133 @@
+"""Rows C1 to C6: unscaling and checking gradients, at the operator and through the scaler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+import ampcast
+from bench.harness import Block, Effort, interleave, timed
+from bench.row import Goal, Row
+
+# The largest float32 below 1 as inverse scale, and the scale nearest to it: every call multiplies and writes
+# the gradients, which are still about as large after a million calls.
+INV_SCALE = 1 - 2**-24
+SCALE = 1 + 2**-23
+
+UNSCALE = "unscale, op"
+CHECK = "check only, op"
+SCALER = "unscale, scaler"
+STATEMENTS = {
+    UNSCALE: (
+        "ops.unscale_(gradients, found_inf, inv_scale)",
+        "torch_unscale_(gradients, found_inf, inv_scale)",
+    ),
+    CHECK: (
+        "ops.check_finite_(gradients, found_inf, inv_scale)",
+        "torch_unscale_(gradients, found_inf, one)",
+    ),
+}
+PEERS = {UNSCALE: "torch op", CHECK: "torch op, scale 1", SCALER: "torch.amp"}
+
+
+@dataclass(frozen=True)
+class ScalerCase:
+    """A row to measure: `count` gradients of `numel` elements each."""
+
+    number: str
+    what: str
+    count: int
+    numel: int
+    dtype: torch.dtype
+    goal: float
+    threads: int = 2
+
+    @property
+    def name(self) -> str:
+        return f"{self.number} {self.what}"
+
+
+CASES = (
+    ScalerCase("C1", UNSCALE, 1000, 64, torch.float32, 3.0),
+    ScalerCase("C1", SCALER, 1000, 64, torch.float32, 8.0),
+    ScalerCase("C2", UNSCALE, 1000, 1024, torch.float32, 3.5),
+    ScalerCase("C2", UNSCALE, 1000, 1024, torch.bfloat16, 2.5),
+    ScalerCase("C3", UNSCALE, 1000, 16384, torch.float32, 1.6),
+    ScalerCase("C3", UNSCALE, 1000, 16384, torch.float32, 1.15, threads=1),
+    ScalerCase("C4", UNSCALE, 1, 64 * 2**20, torch.float32, 0.97),
+    ScalerCase("C4", UNSCALE, 1, 64 * 2**20, torch.bfloat16, 1.08),
+    ScalerCase("C5", CHECK, 1, 64 * 2**20, torch.float32, 1.1),
+    ScalerCase("C5", CHECK, 1, 64 * 2**20, torch.bfloat16, 1.4),
+    ScalerCase("C6", SCALER, 1000, 1024, torch.float32, 6.0),
+)
+
+
+def measure(only: str, threads: int | None, cores: int, effort: Effort) -> Iterator[Row]:
+    """Measure the cases whose name holds `only`."""
+    for case in CASES:
+        if only in case.name:
+            yield measure_case(case, min(threads or case.threads, cores), effort)
+
+
+def measure_case(case: ScalerCase, threads: int, effort: Effort) -> Row:
+    count, numel = max(1, case.count // effort.shrink), max(64, case.numel // effort.shrink)
+    gradients = [torch.randn(numel, dtype=case.dtype) for _ in range(count)]
+    compared = use_scaler if case.what == SCALER else call_operator
+    blocks = {
+        **compared(case.what, gradients, threads, effort),
+        **floor_probes(case.what, gradients, threads, effort),
+    }
+    return Row(
+        case=case.name,
+        dtype="bf16" if case.dtype == torch.bfloat16 else "fp32",
+        shape=f"{count} x {numel}",
+        threads=threads,
+        peer=PEERS[case.what],
+        goal=Goal(case.goal),
+        times=interleave(blocks, effort),
+    )
+
+
+def call_operator(what: str, gradients: list[torch.Tensor], threads: int, effort: Effort) -> dict[str, Block]:
+    variables: dict[str, Any] = {
+        "gradients": gradients,
+        "found_inf": torch.zeros(1),
+        "inv_scale": torch.tensor([INV_SCALE]),
+        "one": torch.ones(1),
+        "torch_unscale_": torch._amp_foreach_non_finite_check_and_unscale_,
+        "ops": torch.ops.ampcast,
+    }
+    ours, peer = STATEMENTS[what]
+    return {
+        "ours": timed(ours, variables, threads, effort),
+        "peer": timed(peer, variables, threads, effort),
+    }
+
+
+def use_scaler(_: str, gradients: list[torch.Tensor], threads: int, effort: Effort) -> dict[str, Block]:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros_like(gradient)) for gradient in gradients])
+    for parameter, gradient in zip(optimizer.param_groups[0]["params"], gradients, strict=True):
+        parameter.grad = gradient
+
+    def unscale(scaler: torch.amp.GradScaler) -> Block:
+        scaler.scale(torch.ones(1))
+        variables = {"scaler": scaler, "optimizer": optimizer, "states": scaler._per_optimizer_states}
+        # Emptying the states stands for `update`, without which an optimizer is unscaled once only.
+        return timed("scaler.unscale_(optimizer); states.clear()", variables, threads, effort)
+
+    return {
+        "ours": unscale(ampcast.GradScaler("cpu", init_scale=SCALE)),
+        "peer": unscale(torch.amp.GradScaler("cpu", init_scale=SCALE)),
+    }
+
+
+def floor_probes(what: str, gradients: list[torch.Tensor], threads: int, effort: Effort) -> dict[str, Block]:
+    """What memory allows: as many bytes in one float32 tensor, scaled in place, copied, or read."""
+    numel = sum(gradient.nbytes for gradient in gradients) // torch.float32.itemsize
+    variables = {"source": torch.randn(numel), "target": torch.randn(numel), "factor": INV_SCALE}
+    written = {"scale": "source.mul_(factor)", "copy": "target.copy_(source)"}
+    probes = {"read": "source.sum()"} if what == CHECK else written
+    return {name: timed(statement, variables, threads, effort) for name, statement in probes.items()}
