@@ -1,0 +1,128 @@
+#include "common/nvtx.h"
+#include "python/bindings.h"
+#include "scaler/gradients.h"
+#include "scaler/scaler_options.h"
+
+#include <ampcast/ops.h>
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ampcast::python {
+
+namespace {
+
+namespace py = pybind11;
+using scaler::Gradients;
+
+/// Adds the gradients of a parameter group's `params`; false if one is no tensor.
+bool add_parameters(const py::handle& parameters, Gradients& gradients) {
+  const auto sequence = py::reinterpret_steal<py::object>(PySequence_Fast(parameters.ptr(), "`params` must be iterable"));
+  if (!sequence) {
+    throw py::error_already_set();
+  }
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.ptr()); ++i) {
+    PyObject* parameter = PySequence_Fast_GET_ITEM(sequence.ptr(), i);
+    if (!THPVariable_Check(parameter)) {
+      return false;
+    }
+    gradients.add(THPVariable_Unpack(parameter));
+  }
+  return true;
+}
+
+/// The gradients of a Python optimizer, or nullopt if ampcast has no kernels for one of them.
+std::optional<Gradients> gradients_of(const py::handle& optimizer) {
+  Gradients gradients;
+  for (const py::handle group : optimizer.attr("param_groups")) {
+    if (!add_parameters(group["params"], gradients)) {
+      return std::nullopt;
+    }
+  }
+  return gradients.have_kernels() ? std::optional(std::move(gradients)) : std::nullopt;
+}
+
+py::dict by_device(const std::vector<at::Tensor>& tensors) {
+  py::dict result;
+  for (const at::Tensor& tensor : tensors) {
+    result[py::cast(tensor.device())] = tensor;
+  }
+  return result;
+}
+
+/// Runs `operation` on the optimizer's gradients with the GIL released; None if ampcast has no kernels for them.
+template <typename Operation>
+py::object with_gradients_of(const py::handle& optimizer, Operation operation) {
+  std::optional<Gradients> gradients = gradients_of(optimizer);
+  if (!gradients) {
+    return py::none();
+  }
+  std::vector<at::Tensor> found_inf;
+  {
+    const py::gil_scoped_release no_gil;
+    found_inf = operation(*gradients);
+  }
+  return by_device(found_inf);
+}
+
+py::object unscale_gradients_(
+    const py::object& optimizer,
+    const at::Tensor& inv_scale,
+    const at::Tensor& found_inf,
+    bool allow_float16) {
+  return with_gradients_of(optimizer, [&](Gradients& gradients) {
+    return gradients.unscale_(inv_scale, found_inf, allow_float16);
+  });
+}
+
+py::object check_gradients(const py::object& optimizer, const at::Tensor& inv_scale, const at::Tensor& found_inf) {
+  return with_gradients_of(
+      optimizer, [&](Gradients& gradients) { return gradients.check_finite(inv_scale, found_inf); });
+}
+
+/// A profiler range as a Python context manager.
+class ProfilerRange {
+ public:
+  explicit ProfilerRange(std::string name) : name_(std::move(name)) {}
+
+  void enter() {
+    range_ = nvtx::start_range(name_.c_str());
+  }
+
+  void exit(const py::args& /*exception*/) {
+    nvtx::end_range(range_);
+  }
+
+ private:
+  std::string name_;
+  uint64_t range_ = 0;
+};
+
+} // namespace
+
+void bind_grad_scaler(py::module_& module) {
+  using torch::wrap_pybind_function;
+  module.def("unscale_gradients_", wrap_pybind_function(unscale_gradients_));
+  module.def("check_gradients", wrap_pybind_function(check_gradients));
+  module.def("has_kernels", wrap_pybind_function(scaler::has_kernels));
+  module.def("inverse_of_scale", wrap_pybind_function(scaler::inverse_of_scale));
+  module.def("combine_found_inf", wrap_pybind_function([](const std::vector<at::Tensor>& found_inf, at::Device device) {
+               return scaler::combine_found_inf(found_inf, device);
+             }));
+  module.def("update_scale_", wrap_pybind_function(update_scale_));
+  module.def("checked_scale", wrap_pybind_function(scaler::checked_scale));
+  module.def("checked_factor", wrap_pybind_function(scaler::checked_factor));
+  module.def("checked_growth_interval", wrap_pybind_function(scaler::checked_growth_interval));
+  module.def("checked_growth_tracker", wrap_pybind_function(scaler::checked_growth_tracker));
+  py::class_<ProfilerRange>(module, "ProfilerRange")
+      .def(py::init<std::string>())
+      .def("__enter__", &ProfilerRange::enter)
+      .def("__exit__", &ProfilerRange::exit);
+}
+
+} // namespace ampcast::python

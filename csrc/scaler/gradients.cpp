@@ -1,0 +1,157 @@
+#include "scaler/gradients.h"
+
+#include "common/nvtx.h"
+#include "scaler/gradient_dtype.h"
+#include "scaler/schemas.h"
+
+#include <ampcast/ops.h>
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_conj.h>
+#include <ATen/ops/_neg_view.h>
+#include <ATen/ops/maximum.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+namespace ampcast::scaler {
+
+namespace {
+
+const c10::OperatorHandle& unscale_operator() {
+  static const c10::OperatorHandle handle = [] {
+    register_ops();
+    return c10::Dispatcher::singleton().findSchemaOrThrow("ampcast::unscale_", "");
+  }();
+  return handle;
+}
+
+/// Torch's error for a dtype it has no kernel for, raised before any gradient is written.
+void check_dtype(const at::Tensor& values) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      gradient_dtype(values.scalar_type()).has_value(),
+      "\"_amp_foreach_non_finite_check_and_unscale_", values.device().type(), "\" not implemented for '", values.scalar_type(),
+      "'");
+}
+
+/// The same memory without lazy conjugation or negation, which commute with a real factor and with the check.
+at::Tensor without_lazy_bits(const at::Tensor& values) {
+  const at::Tensor resolved = values.is_conj() ? at::_conj(values) : values;
+  return resolved.is_neg() ? at::_neg_view(resolved) : resolved;
+}
+
+at::Tensor on_device(const at::Tensor& tensor, at::Device device, bool copy) {
+  return tensor.to(tensor.options().device(device), /*non_blocking=*/true, copy);
+}
+
+} // namespace
+
+bool has_kernels(const at::Tensor& tensor) {
+  const c10::DispatchKeySet keys = tensor.key_set();
+  return tensor.layout() == at::kStrided && !keys.has(c10::DispatchKey::Python) &&
+      unscale_operator().hasKernelForDispatchKey(c10::highestPriorityBackendTypeId(keys));
+}
+
+void Gradients::add(const at::Tensor& parameter) {
+  const at::Tensor& gradient = parameter.grad();
+  if (!gradient.defined()) {
+    return;
+  }
+  have_float16_ = have_float16_ || gradient.scalar_type() == at::kHalf;
+  if (gradient.is_sparse()) {
+    add_sparse(parameter);
+  } else {
+    add_values(gradient);
+  }
+}
+
+void Gradients::add_sparse(const at::Tensor& parameter) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor values = parameter.grad()._values();
+  if (values.scalar_type() == at::kHalf && has_kernels(values)) {
+    parameters_with_float16_sparse_gradient_.push_back(parameter);
+  } else {
+    add_values(values);
+  }
+}
+
+void Gradients::add_values(const at::Tensor& values) {
+  have_kernels_ = have_kernels_ && has_kernels(values);
+  if (!have_kernels_) {
+    return;
+  }
+  check_dtype(values);
+  std::vector<at::Tensor>& group = group_of(values.device()).values;
+  if (values.is_conj() || values.is_neg()) {
+    group.push_back(without_lazy_bits(values));
+  } else {
+    group.push_back(values);
+  }
+}
+
+Gradients::DeviceGroup& Gradients::group_of(at::Device device) {
+  const auto group =
+      std::find_if(groups_.begin(), groups_.end(), [&](const DeviceGroup& g) { return g.device == device; });
+  return group != groups_.end() ? *group : groups_.emplace_back(DeviceGroup{device, {}});
+}
+
+void Gradients::coalesce_float16() {
+  for (const at::Tensor& parameter : parameters_with_float16_sparse_gradient_) {
+    at::Tensor coalesced = parameter.grad().coalesce();
+    add_values(coalesced._values());
+    parameter.mutable_grad() = std::move(coalesced);
+  }
+  parameters_with_float16_sparse_gradient_.clear();
+}
+
+template <typename Operation>
+std::vector<at::Tensor> Gradients::for_each_device(const at::Tensor& found_inf, Operation operation) {
+  const at::NoGradGuard no_grad;
+  coalesce_float16();
+  std::vector<at::Tensor> found_inf_per_device;
+  for (const DeviceGroup& group : groups_) {
+    at::Tensor found = on_device(found_inf, group.device, /*copy=*/true);
+    const at::AutoDispatchBelowADInplaceOrView below_autograd; // nothing to record, and its fallback is slow
+    operation(group, found);
+    found_inf_per_device.push_back(std::move(found));
+  }
+  return found_inf_per_device;
+}
+
+std::vector<at::Tensor> Gradients::unscale_(
+    const at::Tensor& inv_scale,
+    const at::Tensor& found_inf,
+    bool allow_float16) {
+  AMPCAST_NVTX_RANGE("ampcast::unscale_");
+  TORCH_CHECK_VALUE(allow_float16 || !have_float16_, "Attempting to unscale FP16 gradients.");
+  return for_each_device(found_inf, [&](const DeviceGroup& group, at::Tensor& found) {
+    ampcast::unscale_(group.values, found, on_device(inv_scale, group.device, /*copy=*/false));
+  });
+}
+
+std::vector<at::Tensor> Gradients::check_finite(const at::Tensor& inv_scale, const at::Tensor& found_inf) {
+  AMPCAST_NVTX_RANGE("ampcast::check_finite_");
+  return for_each_device(found_inf, [&](const DeviceGroup& group, at::Tensor& found) {
+    ampcast::check_finite_(group.values, found, on_device(inv_scale, group.device, /*copy=*/false));
+  });
+}
+
+at::Tensor inverse_of_scale(const at::Tensor& scale) {
+  if (scale.is_mps()) {
+    return scale.reciprocal(); // no double there
+  }
+  return scale.to(at::kDouble).reciprocal().to(at::kFloat);
+}
+
+at::Tensor combine_found_inf(at::TensorList found_inf, at::Device device) {
+  TORCH_CHECK(!found_inf.empty(), "No inf checks were recorded prior to update.");
+  at::Tensor combined = on_device(found_inf[0], device, /*copy=*/false);
+  for (const at::Tensor& found : found_inf.slice(1)) {
+    combined = at::maximum(combined, on_device(found, device, /*copy=*/false));
+  }
+  return combined;
+}
+
+} // namespace ampcast::scaler
