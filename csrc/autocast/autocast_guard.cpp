@@ -22,13 +22,13 @@ using c10::ScalarType;
 void check_device(const char* function, DeviceType device) {
   const auto& devices = at::autocast::_AUTOCAST_SUPPORTED_DEVICES;
   TORCH_CHECK(
-      std::ranges::find(devices, device) != devices.end() && device != autocast::kSlotDevice,
-      function,
+      std::ranges::find(devices, device) != devices.end() && device != autocast::kSlotDevice, function,
       ": `device` must be a device type that torch autocasts, such as cpu or cuda, got ",
       c10::DeviceTypeName(device, /*lower_case=*/true));
 }
 
-// The list of dtypes that a PrivateUse1 backend autocasts to is known to its Python module only; CUDA takes any, as in torch.
+// The list of dtypes that a PrivateUse1 backend autocasts to is known to its Python module only; CUDA takes any, as in
+// torch.
 bool autocasts_to(DeviceType device, ScalarType dtype) {
   return dtype == ScalarType::BFloat16 || dtype == ScalarType::Half || device == DeviceType::CUDA ||
       device == DeviceType::PrivateUse1;
@@ -41,11 +41,8 @@ bool is_usable(DeviceType device, ScalarType dtype) {
   }
   if (!autocasts_to(device, dtype)) {
     TORCH_WARN(
-        "AutocastGuard: ",
-        c10::DeviceTypeName(device, /*lower_case=*/true),
-        " autocasts to bfloat16 or float16, got ",
-        dtype,
-        ". Disabling autocast.");
+        "AutocastGuard: ", c10::DeviceTypeName(device, /*lower_case=*/true), " autocasts to bfloat16 or float16, got ",
+        dtype, ". Disabling autocast.");
     return false;
   }
   return true;

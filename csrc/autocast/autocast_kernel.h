@@ -39,8 +39,8 @@ struct DtypeOverload<at::_ops::norm_names_ScalarOpt_dim> {
 template <class AtenOp, c10::DeviceType kDevice, Op kOp, class Signature = typename AtenOp::schema>
 struct AutocastKernel;
 
-/// `call` does what torch's kernel for the same rule does: excludes this device's autocast key, so that the ops inside a
-/// composite op are not cast again, casts, and calls the op through the full dispatcher.
+/// `call` does what torch's kernel for the same rule does: excludes this device's autocast key, so that the ops inside
+/// a composite op are not cast again, casts, and calls the op through the full dispatcher.
 template <class AtenOp, c10::DeviceType kDevice, Op kOp, class Ret, class... Args>
 struct AutocastKernel<AtenOp, kDevice, kOp, Ret(Args...)> {
   static Ret call(Args... args) {
@@ -69,8 +69,7 @@ struct AutocastKernel<AtenOp, kDevice, kOp, Ret(Args...)> {
   }
 
   static at::ScalarType widest(const Args&... args) {
-    return at::autocast::promote_type(
-        at::autocast::get_lower_precision_fp_from_device_type(kDevice), kDevice, args...);
+    return at::autocast::promote_type(at::autocast::get_lower_precision_fp_from_device_type(kDevice), kDevice, args...);
   }
 
   static Ret call_with_dtype(const Args&... args) {

@@ -38,8 +38,8 @@ const autocast::RuleTable& default_rules(c10::DeviceType device) {
 } // namespace
 
 std::string_view to_string(CastRule rule) {
-  static constexpr std::array<std::string_view, 6> kNames = {
-      "unlisted", "lower", "fp32", "fp32_dtype", "promote", "banned"};
+  static constexpr std::array<std::string_view, 6> kNames = {"unlisted",   "lower",   "fp32",
+                                                             "fp32_dtype", "promote", "banned"};
   return kNames.at(static_cast<std::size_t>(rule));
 }
 

@@ -21,8 +21,7 @@ constexpr c10::ScalarType kDefaultPolicyDtype = c10::ScalarType::BFloat16;
 
 PolicyId policy_id(std::string_view policy) {
   const auto found = std::ranges::find(kNames, policy);
-  TORCH_CHECK_VALUE(
-      found != kNames.end(), "autocast: `policy` must be \"default\" or \"torch\", got \"", policy, "\"");
+  TORCH_CHECK_VALUE(found != kNames.end(), "autocast: `policy` must be \"default\" or \"torch\", got \"", policy, "\"");
   return static_cast<PolicyId>(found - kNames.begin());
 }
 

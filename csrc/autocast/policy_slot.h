@@ -8,9 +8,9 @@
 
 /// Where a thread keeps the id of its cast policy.
 ///
-/// torch carries (autocast enabled, autocast dtype) of every device type to backward threads, guards compiled graphs on it,
-/// restores it inside them and keys its caches with it. So the id is written as that pair of a device type that no tensor
-/// ever lives on, and goes wherever the real autocast state goes.
+/// torch carries (autocast enabled, autocast dtype) of every device type to backward threads, guards compiled graphs on
+/// it, restores it inside them and keys its caches with it. So the id is written as that pair of a device type that no
+/// tensor ever lives on, and goes wherever the real autocast state goes.
 namespace ampcast::autocast {
 
 /// Identifies a cast policy in this process. `torch` is what a thread has that is in no ampcast region.

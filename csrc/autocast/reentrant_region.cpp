@@ -29,7 +29,8 @@ uint64_t next_id() {
 
 } // namespace
 
-ReentrantRegion::ReentrantRegion(std::function<std::shared_ptr<void>()> open) : open_(std::move(open)), id_(next_id()) {}
+ReentrantRegion::ReentrantRegion(std::function<std::shared_ptr<void>()> open)
+    : open_(std::move(open)), id_(next_id()) {}
 
 void ReentrantRegion::enter() const {
   thread_entries().push_back({id_, open_()});
@@ -37,10 +38,12 @@ void ReentrantRegion::enter() const {
 
 void ReentrantRegion::leave() const {
   std::vector<Entry>& entries = thread_entries();
-  const auto latest = std::find_if(entries.rbegin(), entries.rend(), [this](const Entry& e) { return e.region == id_; });
+  const auto latest =
+      std::find_if(entries.rbegin(), entries.rend(), [this](const Entry& e) { return e.region == id_; });
   TORCH_CHECK(
       latest != entries.rend(),
-      "ampcast: a region must be left by the thread that entered it, and once an entry; this thread has no open entry of it. "
+      "ampcast: a region must be left by the thread that entered it, and once an entry; this thread has no open entry "
+      "of it. "
       "Enter and leave it with one `with` statement.");
   const std::shared_ptr<void> scope = std::move(latest->scope);
   entries.erase(std::next(latest).base());

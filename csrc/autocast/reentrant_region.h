@@ -10,8 +10,9 @@ namespace ampcast::autocast {
 
 /// A scope that is entered and left by calls instead of by C++ scope, as a Python context manager is.
 ///
-/// It may be entered again before it is left, and by several threads at once: what each entry has to restore is kept in a
-/// stack of the thread that entered. Entries may be left in another order than the reverse; each restores what it found.
+/// It may be entered again before it is left, and by several threads at once: what each entry has to restore is kept in
+/// a stack of the thread that entered. Entries may be left in another order than the reverse; each restores what it
+/// found.
 class AMPCAST_API ReentrantRegion {
  public:
   /// `open` starts the scope; destroying what it returns ends it.

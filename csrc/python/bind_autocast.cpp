@@ -28,9 +28,8 @@ ReentrantRegion autocast_region(
     bool cache_enabled,
     std::string policy) {
   const AutocastOptions options{dtype, enabled, cache_enabled, std::move(policy)};
-  return ReentrantRegion([device = c10::Device(device_type).type(), options] {
-    return std::make_shared<AutocastGuard>(device, options);
-  });
+  return ReentrantRegion(
+      [device = c10::Device(device_type).type(), options] { return std::make_shared<AutocastGuard>(device, options); });
 }
 
 ReentrantRegion disabled_region() {
@@ -53,13 +52,8 @@ void bind_autocast(py::module_& module) {
       .def("enter", &ReentrantRegion::enter)
       .def("leave", &ReentrantRegion::leave, py::call_guard<py::gil_scoped_release>());
   module.def(
-      "autocast_region",
-      &autocast_region,
-      py::arg("device_type"),
-      py::arg("dtype"),
-      py::arg("enabled"),
-      py::arg("cache_enabled"),
-      py::arg("policy"));
+      "autocast_region", &autocast_region, py::arg("device_type"), py::arg("dtype"), py::arg("enabled"),
+      py::arg("cache_enabled"), py::arg("policy"));
   module.def("disabled_region", &disabled_region);
   module.def("cast_list", &cast_list_by_name, py::arg("device_type"));
   module.def("get_policy", [] { return std::string(get_policy()); });

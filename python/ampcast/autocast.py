@@ -17,7 +17,7 @@ from ampcast import _C
 # Captured now, so that code which swaps names in torch.amp never makes ampcast enter itself.
 _torch_autocast = torch.amp.autocast_mode.autocast
 
-# The device type whose autocast state carries the policy (csrc/autocast/policy_slot.h), and the dtype that means "default".
+# The device type whose autocast state carries the policy (csrc/autocast/policy_slot.h), and the dtype of "default".
 _SLOT_DEVICE = "ipu"
 _SLOT_DTYPE = torch.bfloat16
 _POLICIES = ("default", "torch")
@@ -30,11 +30,12 @@ _Context = contextlib.AbstractContextManager[None]
 class autocast:
     """Context manager and decorator in which ops run in the dtype that suits them: ``torch.autocast``, drop-in.
 
-    Inside the region each op of the cast list (:func:`ampcast.cast_list`) casts its arguments by its rule; the results have
-    the bits of ``torch.autocast``. One instance may be entered again before it is left and shared by threads. Regions nest in
-    any order with ``torch.autocast``; each restores the state that it found, also when the body raises. The region acts on
-    the calling thread and on a backward pass started inside it, and works inside and around ``torch.compile`` and
-    ``torch.export``. It never waits for a device. When the thread's outermost region ends, the cast cache is emptied.
+    Inside the region each op of the cast list (:func:`ampcast.cast_list`) casts its arguments by its rule; the results
+    have the bits of ``torch.autocast``. One instance may be entered again before it is left and shared by threads.
+    Regions nest in any order with ``torch.autocast``; each restores the state that it found, also when the body raises.
+    The region acts on the calling thread and on a backward pass started inside it, and works inside and around
+    ``torch.compile`` and ``torch.export``. It never waits for a device. When the thread's outermost region ends, the
+    cast cache is emptied.
 
     Args:
         device_type: type of the device whose ops are cast, such as ``"cpu"`` or ``"cuda"``.
@@ -51,8 +52,8 @@ class autocast:
     Raises:
         ValueError: ``device_type`` is no string, or ``policy`` is unknown.
         RuntimeError: the device has no autocast, or does not support the dtype.
-        TypeError: as a decorator, of what is no function, or of a generator or async function, whose body would run after
-            the region has ended.
+        TypeError: as a decorator, of what is no function, or of a generator or async function, whose body would run
+            after the region has ended.
     """
 
     def __new__(
@@ -63,6 +64,7 @@ class autocast:
         cache_enabled: bool | None = None,
         policy: str | None = None,
     ) -> Any:
+        """Return the region; under torch.compile one made of what it can trace."""
         if torch.compiler.is_dynamo_compiling():
             return _traced_autocast(device_type, dtype, enabled, cache_enabled, policy)
         return super().__new__(cls)
@@ -92,6 +94,7 @@ class autocast:
         _leave(self._region)
 
     def __call__(self, function: _Function) -> _Function:
+        """Return `function` such that its body runs in the region."""
         return _decorate(self, _traced_autocast, self._settings, function)
 
 
@@ -105,6 +108,7 @@ class disabled:
     """
 
     def __new__(cls) -> Any:
+        """Return the region; under torch.compile one made of what it can trace."""
         if torch.compiler.is_dynamo_compiling():
             return _traced_disabled()
         return super().__new__(cls)
@@ -122,6 +126,7 @@ class disabled:
         _leave(self._region)
 
     def __call__(self, function: _Function) -> _Function:
+        """Return `function` such that its body runs in the region."""
         return _decorate(self, _traced_disabled, (), function)
 
 
@@ -153,8 +158,8 @@ def get_policy() -> str:
 def cast_list(device_type: str) -> dict[str, str]:
     """Return the rule of every op that a region on ``device_type`` casts under the policy ``"default"``.
 
-    The keys are qualified names with overload, such as ``"aten::conv2d.padding"``; the rules are ``"lower"``, ``"fp32"``,
-    ``"fp32_dtype"``, ``"promote"`` and ``"banned"`` (``ampcast::CastRule`` in C++ says what each does).
+    The keys are qualified names with overload, such as ``"aten::conv2d.padding"``; the rules are ``"lower"``,
+    ``"fp32"``, ``"fp32_dtype"``, ``"promote"`` and ``"banned"`` (``ampcast::CastRule`` in C++ says what each does).
 
     Raises:
         ValueError: ``device_type`` is neither ``"cpu"`` nor ``"cuda"``.
@@ -170,8 +175,9 @@ def _check_policy(policy: str | None) -> str:
     return policy
 
 
-# torch.compile traces plain torch.amp.autocast objects and generators made by contextlib, in every supported version. What
-# follows is the same region made of those; torch restores the slot with them in compiled graphs and exported programs.
+# torch.compile traces plain torch.amp.autocast objects and generators made by contextlib, in every supported version.
+# What follows is the same region made of those; with them torch restores the slot in compiled graphs and exported
+# programs.
 
 
 @contextlib.contextmanager
@@ -221,7 +227,7 @@ def _is_exporting() -> bool:
         return False
     from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode
 
-    modes = torch.overrides._get_current_function_mode_stack()
+    modes = torch.overrides._get_current_function_mode_stack()  # type: ignore[no-untyped-call]
     return any(isinstance(mode, PreDispatchTorchFunctionMode) for mode in modes)
 
 
@@ -270,5 +276,6 @@ def _check_decorated(name: str, function: object) -> None:
     if any(is_lazy(function) for is_lazy in lazy):
         raise TypeError(
             f"{name}: the body of a generator or async function runs after the region has ended, got "
-            f"{getattr(function, '__qualname__', function)}; enter the region inside its body, around code without await or yield"
+            f"{getattr(function, '__qualname__', function)}; enter the region inside its body, "
+            "around code without await or yield"
         )

@@ -132,9 +132,9 @@ TEST_CASE("the cast cache holds a weight's cast until the outermost region ends"
 
 TEST_CASE("a region refuses devices without autocast and unknown policies, and changes nothing") {
   CHECK_THROWS_WITH(
-      ampcast::AutocastGuard(at::kMeta), Catch::Matchers::ContainsSubstring("must be a device type that torch autocasts"));
-  CHECK_THROWS_AS(
-      ampcast::AutocastGuard(at::kCPU, ampcast::AutocastOptions{.policy = "uniform"}), c10::ValueError);
+      ampcast::AutocastGuard(at::kMeta),
+      Catch::Matchers::ContainsSubstring("must be a device type that torch autocasts"));
+  CHECK_THROWS_AS(ampcast::AutocastGuard(at::kCPU, ampcast::AutocastOptions{.policy = "uniform"}), c10::ValueError);
   CHECK_THROWS_AS(ampcast::is_enabled(at::kMeta), c10::Error);
   CHECK_THROWS_AS(ampcast::get_dtype(at::kMeta), c10::Error);
   CHECK_FALSE(ampcast::is_enabled());

@@ -1,13 +1,14 @@
 """Prints, as JSON, what the autocast kernels of this process do to the arguments of every op that they list.
 
-Runs in a process of its own, with or without ampcast, so that torch's kernels can be compared with ampcast's, which take
-their place. Below the autocast keys each listed op is replaced by a probe that records the dtypes it is given and stops;
-so the arguments need fit the schema only, not the op, and CUDA ops can be probed on fake tensors.
+Runs in a process of its own, with or without ampcast, so that torch's kernels can be compared with ampcast's, which
+take their place. Below the autocast keys each listed op is replaced by a probe that records the dtypes it is given and
+stops; so the arguments need fit the schema only, not the op, and CUDA ops can be probed on fake tensors.
 
 usage: cast_rule_probe.py {torch,ampcast-torch,ampcast-default}
 """
 
 import contextlib
+import functools
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +20,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 REGION_DTYPE = torch.bfloat16
 DEVICES = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}
 # The overloads that norm hands over to.
-EXTRA = ("aten::norm.ScalarOpt_dtype", "aten::norm.ScalarOpt_dim_dtype", "aten::norm.names_ScalarOpt_dim_dtype")
+EXTRA = (
+    "aten::norm.ScalarOpt_dtype",
+    "aten::norm.ScalarOpt_dim_dtype",
+    "aten::norm.names_ScalarOpt_dim_dtype",
+)
 # torch's own special kernel, in CUDA builds only, which ampcast never overrides.
 NOT_OURS = {"aten::_cudnn_rnn"}
 # The dtypes of an op's first tensor, and of the others.
@@ -74,14 +79,27 @@ def example(kind: str, tensors: Iterator[torch.Tensor], fill_dtype: bool) -> Any
         return [next(tensors), next(tensors)]
     if kind.startswith("Optional["):
         return None
-    plain = {"int": 0, "SymInt": 0, "float": 1.0, "number": 1.0, "bool": False, "str": "x", "ScalarType": torch.float64}
+    plain = {
+        "int": 0,
+        "SymInt": 0,
+        "float": 1.0,
+        "number": 1.0,
+        "bool": False,
+        "str": "x",
+        "ScalarType": torch.float64,
+    }
     return [] if kind.startswith("List[") else plain[kind]
 
 
+@functools.cache
+def tensor(dtype: torch.dtype, device: str) -> torch.Tensor:
+    return torch.ones(2, 2, dtype=dtype, device=device)
+
+
 def tensors_of(dtypes: tuple[torch.dtype, torch.dtype], device: str) -> Iterator[torch.Tensor]:
-    yield torch.ones(2, 2, dtype=dtypes[0], device=device)
+    yield tensor(dtypes[0], device)
     while True:
-        yield torch.ones(2, 2, dtype=dtypes[1], device=device)
+        yield tensor(dtypes[1], device)
 
 
 def call(name: str, device: str, dtypes: tuple[torch.dtype, torch.dtype], fill_dtype: bool) -> Any:

@@ -10,9 +10,10 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-import ampcast
 import pytest
 import torch
+
+import ampcast
 
 STATE_DEVICES = ("cpu", "cuda", "ipu")
 
@@ -38,7 +39,13 @@ def mm_dtype() -> torch.dtype:
 
 def model() -> torch.nn.Sequential:
     torch.manual_seed(0)
-    layers = [torch.nn.Conv1d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(48, 4), torch.nn.Softmax(1)]
+    layers = [
+        torch.nn.Conv1d(3, 8, 3),
+        torch.nn.ReLU(),
+        torch.nn.Flatten(),
+        torch.nn.Linear(48, 4),
+        torch.nn.Softmax(1),
+    ]
     return torch.nn.Sequential(*layers)
 
 
@@ -124,7 +131,10 @@ def test_regions_interleave_with_torchs_in_any_order() -> None:
 
 def test_leaving_out_of_order_restores_what_each_entry_found_as_torch_does() -> None:
     def states(kind: Any) -> list[Any]:
-        first, second = kind("cpu", dtype=torch.float16), kind("cpu", dtype=torch.bfloat16, cache_enabled=False)
+        first, second = (
+            kind("cpu", dtype=torch.float16),
+            kind("cpu", dtype=torch.bfloat16, cache_enabled=False),
+        )
         seen = []
         for action in (first.__enter__, second.__enter__):
             action()
@@ -134,14 +144,18 @@ def test_leaving_out_of_order_restores_what_each_entry_found_as_torch_does() -> 
             seen.append(autocast_state()[0::3])
         return seen
 
+    def reset() -> None:
+        for device in ("cpu", "ipu"):
+            torch.set_autocast_enabled(device, False)
+            torch.set_autocast_dtype(device, torch.bfloat16)
+        torch.set_autocast_cache_enabled(True)
+
+    slot_dtype = torch.get_autocast_dtype("ipu")
     expected = states(torch.autocast)
-    torch.set_autocast_enabled("cpu", False)
-    torch.set_autocast_cache_enabled(True)
+    reset()
     assert states(ampcast.autocast) == expected
-    torch.set_autocast_enabled("cpu", False)
-    torch.set_autocast_enabled("ipu", False)
-    torch.set_autocast_dtype("cpu", torch.bfloat16)
-    torch.set_autocast_cache_enabled(True)
+    reset()
+    torch.set_autocast_dtype("ipu", slot_dtype)
 
 
 def test_one_instance_can_be_entered_again_inside_itself() -> None:
@@ -378,7 +392,10 @@ def test_unknown_policy_is_refused_with_the_names_that_exist(policy: Any) -> Non
 
 
 def test_the_device_that_carries_the_policy_is_refused() -> None:
-    with pytest.raises(RuntimeError, match="must be a device type that torch autocasts"), ampcast.autocast("ipu"):
+    with (
+        pytest.raises(RuntimeError, match="must be a device type that torch autocasts"),
+        ampcast.autocast("ipu"),
+    ):
         pass
 
 

@@ -2,13 +2,15 @@
 
 import functools
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import ampcast
 import pytest
+
+import ampcast
 
 PROBE = Path(__file__).with_name("cast_rule_probe.py")
 
@@ -44,15 +46,17 @@ def test_kernels_cast_as_torchs_do(device: str, variant: str) -> None:
 
 def seen_by(result: Any) -> list[str]:
     """Return the dtypes of the tensors that an op was given, flattened."""
-    text = json.dumps(result)
-    return [word.strip('", ') for word in text.replace("[", ",").replace("]", ",").split(",") if '"torch.' in word]
+    return re.findall(r'"(torch\.\w+)"', json.dumps(result))
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_each_rule_does_what_its_name_says(device: str) -> None:
     """For float32 arguments (first case of the probe) and bfloat16 ones (third) in a bfloat16 region."""
     for name, rule in ampcast.cast_list(device).items():
-        from_fp32, from_bf16 = probed("ampcast-default")[device][name][0], probed("ampcast-default")[device][name][2]
+        from_fp32, from_bf16 = (
+            probed("ampcast-default")[device][name][0],
+            probed("ampcast-default")[device][name][2],
+        )
         if rule == "lower":
             assert set(seen_by(from_fp32)) == {"torch.bfloat16"}, name
         elif rule == "fp32":

@@ -11,8 +11,8 @@
 
 namespace ampcast::detail {
 
-/// Keeps the linker from dropping `libampcast.so` from a program that names none of its symbols. `used`: the compiler would
-/// otherwise drop the variable itself.
+/// Keeps the linker from dropping `libampcast.so` from a program that names none of its symbols. `used`: the compiler
+/// would otherwise drop the variable itself.
 [[gnu::used]] inline void (*const link_anchor)() = &ampcast::install;
 
 } // namespace ampcast::detail

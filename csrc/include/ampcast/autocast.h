@@ -47,13 +47,14 @@ struct AutocastState {
 ///       loss = loss_fn(model->forward(x), y);
 ///     }
 ///
-/// Acts on the calling thread, and on the backward pass that is started inside the region. Regions nest, with torch's own too;
-/// each restores the state it found. When the thread's outermost region ends, the cast cache is emptied (torch has one cache
-/// for all threads). Never waits for a device.
+/// Acts on the calling thread, and on the backward pass that is started inside the region. Regions nest, with torch's
+/// own too; each restores the state it found. When the thread's outermost region ends, the cast cache is emptied (torch
+/// has one cache for all threads). Never waits for a device.
 class AMPCAST_API AutocastGuard {
  public:
   /// \param device type of the device whose ops are cast; any that torch autocasts.
-  /// A dtype that the device does not autocast to, or CUDA where none is available, warns and disables the region, as torch does.
+  /// A dtype that the device does not autocast to, or CUDA where none is available, warns and disables the region, as
+  /// torch does.
   /// \throws c10::Error if `device` has no autocast; c10::ValueError if the policy is unknown.
   explicit AutocastGuard(c10::DeviceType device, AutocastOptions options = {});
   AutocastGuard(c10::DeviceType device, c10::ScalarType dtype);
