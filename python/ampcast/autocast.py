@@ -78,10 +78,8 @@ class autocast:
         policy: str | None = None,
     ) -> None:
         policy = _check_policy(policy)
-        checked = _torch_autocast(device_type, dtype, enabled and dtype is not torch.float32, cache_enabled)
-        self.device = checked.device
-        self.fast_dtype = checked.fast_dtype
-        self._settings = (self.device, self.fast_dtype, checked._enabled, checked._cache_enabled, policy)
+        self._settings = (*_resolve(device_type, dtype, enabled, cache_enabled), policy)
+        self.device, self.fast_dtype = self._settings[:2]
         self._region = _C.autocast_region(*self._settings)
 
     def __enter__(self) -> autocast:
@@ -165,6 +163,19 @@ def cast_list(device_type: str) -> dict[str, str]:
         ValueError: ``device_type`` is neither ``"cpu"`` nor ``"cuda"``.
     """
     return _C.cast_list(device_type)
+
+
+def _resolve(
+    device_type: str, dtype: torch.dtype | None, enabled: bool, cache_enabled: bool | None
+) -> tuple[str, torch.dtype, bool, bool]:
+    """Return the settings that torch makes of the arguments, with torch's warnings and errors."""
+    enabled = enabled and dtype is not torch.float32
+    if device_type == "cpu" and dtype in (torch.bfloat16, torch.float16):
+        # Nothing to warn of, and torch's checks would make this region dearer than torch's own (bench row C16).
+        cached = torch.is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
+        return device_type, dtype, enabled, cached
+    checked = _torch_autocast(device_type, dtype, enabled, cache_enabled)
+    return checked.device, checked.fast_dtype, checked._enabled, checked._cache_enabled
 
 
 def _check_policy(policy: str | None) -> str:
