@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.skipif(
-    not (ROOT / "bench").is_dir(), reason="the benchmarks are not beside the tests"
-)
+pytestmark = pytest.mark.skipif(not (ROOT / "bench").is_dir(), reason="the benchmarks are not beside the tests")
 sys.path.insert(0, str(ROOT))
 
 CASES = [
@@ -31,9 +29,7 @@ def row_of(ours, peer, goal, **floors):
     from bench.row import Row
 
     times = {"ours": ours, "peer": peer, **floors}
-    return Row(
-        "C0", "fp32", "1 x 1", 1, "torch", goal, {name: np.array(seconds) for name, seconds in times.items()}
-    )
+    return Row("C0", "fp32", "1 x 1", 1, "torch", goal, {name: np.array(seconds) for name, seconds in times.items()})
 
 
 def test_quick_run_measures_every_row(tmp_path):
