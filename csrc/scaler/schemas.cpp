@@ -54,12 +54,21 @@ void implement_cpu() {
   library.impl("update_scale_", TORCH_FN(cpu::update_scale_));
 }
 
+// torch's default for operators without a derivative would box every call, only to warn when a result is differentiated.
+void skip_autograd() {
+  torch::Library& library = leaked_library(torch::Library::IMPL, c10::DispatchKey::Autograd);
+  library.impl("check_finite_", torch::CppFunction::makeFallthrough());
+  library.impl("unscale_", torch::CppFunction::makeFallthrough());
+  library.impl("update_scale_", torch::CppFunction::makeFallthrough());
+}
+
 } // namespace
 
 void register_ops() {
   static std::once_flag once;
   std::call_once(once, [] {
     define_schemas();
+    skip_autograd();
     implement_cpu();
     implement_meta(c10::DispatchKey::Meta);
     for (const c10::DispatchKey key : kNotDense) {
