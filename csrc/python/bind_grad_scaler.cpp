@@ -85,6 +85,32 @@ py::object check_gradients(const py::object& optimizer, const at::Tensor& inv_sc
       optimizer, [&](Gradients& gradients) { return gradients.check_finite(inv_scale, found_inf); });
 }
 
+/// `value` as a C++ number; TypeError, naming the option, if it is none.
+template <typename Number>
+Number number(const py::handle& value, const std::string& name, const char* kind) {
+  py::detail::make_caster<Number> caster;
+  TORCH_CHECK_TYPE(
+      caster.load(value, /*convert=*/true),
+      "GradScaler: `", name, "` must be ", kind, ", got ", Py_TYPE(value.ptr())->tp_name, ".");
+  return py::detail::cast_op<Number>(caster);
+}
+
+double checked_scale(const py::object& scale, const std::string& name) {
+  return scaler::checked_scale(number<double>(scale, name, "a number"), name.c_str());
+}
+
+double checked_factor(const py::object& factor, const std::string& name) {
+  return scaler::checked_factor(number<double>(factor, name, "a number"), name.c_str());
+}
+
+int64_t checked_growth_interval(const py::object& growth_interval) {
+  return scaler::checked_growth_interval(number<int64_t>(growth_interval, "growth_interval", "an int"));
+}
+
+int64_t checked_growth_tracker(const py::object& growth_tracker) {
+  return scaler::checked_growth_tracker(number<int64_t>(growth_tracker, "_growth_tracker", "an int"));
+}
+
 /// A profiler range as a Python context manager.
 class ProfilerRange {
  public:
@@ -115,10 +141,10 @@ void bind_grad_scaler(py::module_& module) {
                return scaler::combine_found_inf(found_inf, device);
              }));
   module.def("update_scale_", wrap_pybind_function(update_scale_));
-  module.def("checked_scale", wrap_pybind_function(scaler::checked_scale));
-  module.def("checked_factor", wrap_pybind_function(scaler::checked_factor));
-  module.def("checked_growth_interval", wrap_pybind_function(scaler::checked_growth_interval));
-  module.def("checked_growth_tracker", wrap_pybind_function(scaler::checked_growth_tracker));
+  module.def("checked_scale", wrap_pybind_function(checked_scale));
+  module.def("checked_factor", wrap_pybind_function(checked_factor));
+  module.def("checked_growth_interval", wrap_pybind_function(checked_growth_interval));
+  module.def("checked_growth_tracker", wrap_pybind_function(checked_growth_tracker));
   py::class_<ProfilerRange>(module, "ProfilerRange")
       .def(py::init<std::string>())
       .def("__enter__", &ProfilerRange::enter)
