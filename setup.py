@@ -56,8 +56,7 @@ class CMakeBuild(build_ext):
         if TORCH is None:
             raise SystemExit(f"ampcast: torch was not found; run: python -m pip install 'torch>={MINIMUM}'")
         self.in_place = bool(self.inplace or self.editable_mode)
-        name = f"{sys.implementation.cache_tag}-{'develop' if self.in_place else 'wheel'}"
-        build = Path(os.environ.get("AMPCAST_BUILD_DIR", ROOT / "build" / name))
+        build = Path(os.environ.get("AMPCAST_BUILD_DIR", ROOT / "build" / ("develop" if self.in_place else "wheel")))
         cmake = find_tool("cmake")
         subprocess.run([cmake, *self.configure_arguments(TORCH, build)], check=True)
         subprocess.run([cmake, "--build", str(build), "--parallel", str(parallel_jobs())], check=True)

@@ -1,5 +1,4 @@
-# Makes the targets Catch2::Catch2WithMain and the command catch_discover_tests from Catch2 3 or 2.13 of the system, else from
-# a pinned release fetched with git.
+# Makes the target Catch2::Catch2WithMain from Catch2 3 or 2.13 of the system, else from a pinned release fetched with git.
 
 find_package(Catch2 3 CONFIG QUIET)
 if(NOT Catch2_FOUND)
@@ -24,6 +23,4 @@ if(NOT Catch2_FOUND)
   endif()
   FetchContent_Declare(Catch2 SOURCE_DIR "${catch2_source}")
   FetchContent_MakeAvailable(Catch2)
-  list(APPEND CMAKE_MODULE_PATH "${catch2_source}/extras")
 endif()
-include(Catch)
