@@ -40,7 +40,9 @@ def find_torch() -> "Torch | None":
     if asked:
         torch = _torch_of(asked)
         if torch is None:
-            raise SystemExit(f"ampcast: AMPCAST_TORCH_PYTHON={asked} has no torch; install it there or unset the variable")
+            raise SystemExit(
+                f"ampcast: AMPCAST_TORCH_PYTHON={asked} has no torch; install it there or unset the variable"
+            )
         return torch
     for python in (sys.executable, *_active_environments()):
         torch = _torch_of(python)

@@ -17,7 +17,11 @@ Data two_classes(int64_t rows) {
   return {inputs, inputs.sum(1).gt(0).to(at::kLong)};
 }
 
-float train_step(torch::nn::Sequential& model, torch::optim::Optimizer& optimizer, ampcast::GradScaler& scaler, const Data& data) {
+float train_step(
+    torch::nn::Sequential& model,
+    torch::optim::Optimizer& optimizer,
+    ampcast::GradScaler& scaler,
+    const Data& data) {
   optimizer.zero_grad();
   at::Tensor loss;
   {
