@@ -52,7 +52,7 @@ test-consumer-prefix: install ## the same project against a `cmake --install` pr
 test-consumer-all: test-consumer test-consumer-prefix ## the same project against both, and with ampcast as a subdirectory
 	.ci/test_consumer subdirectory "-DAMPCAST_SOURCE_DIR=$(CURDIR)" "-DPython_EXECUTABLE=$(PY)"
 
-lint: install ## format, types, clang-tidy on changed files, symbols
+lint: install-with-tests ## format, types, clang-tidy on changed files, symbols
 	$(PIP) -r .ci/requirements.txt
 	.ci/lint $(BUILD)
 

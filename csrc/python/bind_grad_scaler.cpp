@@ -22,7 +22,8 @@ using scaler::Gradients;
 
 /// Adds the gradients of a parameter group's `params`; false if one is no tensor.
 bool add_parameters(const py::handle& parameters, Gradients& gradients) {
-  const auto sequence = py::reinterpret_steal<py::object>(PySequence_Fast(parameters.ptr(), "`params` must be iterable"));
+  const auto sequence =
+      py::reinterpret_steal<py::object>(PySequence_Fast(parameters.ptr(), "`params` must be iterable"));
   if (!sequence) {
     throw py::error_already_set();
   }
@@ -75,9 +76,8 @@ py::object unscale_gradients_(
     const at::Tensor& inv_scale,
     const at::Tensor& found_inf,
     bool allow_float16) {
-  return with_gradients_of(optimizer, [&](Gradients& gradients) {
-    return gradients.unscale_(inv_scale, found_inf, allow_float16);
-  });
+  return with_gradients_of(
+      optimizer, [&](Gradients& gradients) { return gradients.unscale_(inv_scale, found_inf, allow_float16); });
 }
 
 py::object check_gradients(const py::object& optimizer, const at::Tensor& inv_scale, const at::Tensor& found_inf) {
@@ -90,8 +90,8 @@ template <typename Number>
 Number number(const py::handle& value, const std::string& name, const char* kind) {
   py::detail::make_caster<Number> caster;
   TORCH_CHECK_TYPE(
-      caster.load(value, /*convert=*/true),
-      "GradScaler: `", name, "` must be ", kind, ", got ", Py_TYPE(value.ptr())->tp_name, ".");
+      caster.load(value, /*convert=*/true), "GradScaler: `", name, "` must be ", kind, ", got ",
+      Py_TYPE(value.ptr())->tp_name, ".");
   return py::detail::cast_op<Number>(caster);
 }
 

@@ -32,8 +32,8 @@ void check_dense(const Name& name, const at::Tensor& tensor) {
 
 void check_device(const Name& name, const at::Tensor& tensor, const at::Tensor& found_inf) {
   TORCH_CHECK(
-      tensor.device() == found_inf.device(), name, " must be on the device of `found_inf`, ", found_inf.device(), ", got ",
-      tensor.device(), "; call the operator once a device, with a `found_inf` on each");
+      tensor.device() == found_inf.device(), name, " must be on the device of `found_inf`, ", found_inf.device(),
+      ", got ", tensor.device(), "; call the operator once a device, with a `found_inf` on each");
 }
 
 void check_one_element(const Name& name, const at::Tensor& tensor, at::ScalarType dtype) {
@@ -41,7 +41,8 @@ void check_one_element(const Name& name, const at::Tensor& tensor, at::ScalarTyp
   TORCH_CHECK_TYPE(
       tensor.scalar_type() == dtype, name, " must be ", dtype, ", got ", tensor.scalar_type(), "; convert it first");
   TORCH_CHECK_VALUE(
-      tensor.sym_numel() == 1, name, " must hold one element, got shape ", tensor.sym_sizes(), "; pass one of its elements");
+      tensor.sym_numel() == 1, name, " must hold one element, got shape ", tensor.sym_sizes(),
+      "; pass one of its elements");
 }
 
 void check_writable(const Name& name, const at::Tensor& tensor) {

@@ -46,7 +46,8 @@ scaler::Gradients gradients_of(const torch::optim::Optimizer& optimizer) {
   }
   TORCH_CHECK_NOT_IMPLEMENTED(
       gradients.have_kernels(),
-      "GradScaler::unscale_: ampcast has no kernels for the device or layout of a gradient; see ampcast/ops.h for what they take.");
+      "GradScaler::unscale_: ampcast has no kernels for the device or layout of a gradient; see ampcast/ops.h for what "
+      "they take.");
   return gradients;
 }
 
@@ -64,8 +65,8 @@ GradScaler::GradScaler(at::DeviceType device, GradScalerOptions options) : optio
 
 void GradScaler::require_scale(const char* caller) const {
   TORCH_CHECK(
-      scale_.defined(),
-      "Attempted ", caller, " but _scale is None.  This may indicate your script did not use scaler.scale(loss or outputs) ",
+      scale_.defined(), "Attempted ", caller,
+      " but _scale is None.  This may indicate your script did not use scaler.scale(loss or outputs) ",
       "earlier in the iteration.");
 }
 
@@ -106,8 +107,7 @@ void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
   require_scale("unscale_");
   OptimizerState& state = optimizer_states_[&optimizer];
   TORCH_CHECK(
-      state.stage != Stage::kUnscaled,
-      "unscale_() has already been called on this optimizer since the last update().");
+      state.stage != Stage::kUnscaled, "unscale_() has already been called on this optimizer since the last update().");
   TORCH_CHECK(state.stage != Stage::kStepped, "unscale_() is being called after step().");
   const at::Tensor found_inf = at::zeros({}, scale_.options());
   state.found_inf =
@@ -128,9 +128,8 @@ bool GradScaler::step(torch::optim::Optimizer& optimizer) {
     unscale_(optimizer);
   }
   TORCH_CHECK(!state.found_inf.empty(), "No inf checks were recorded for this optimizer.");
-  const bool finite = std::none_of(state.found_inf.begin(), state.found_inf.end(), [](const at::Tensor& found) {
-    return found.item<float>() != 0;
-  });
+  const bool finite = std::none_of(
+      state.found_inf.begin(), state.found_inf.end(), [](const at::Tensor& found) { return found.item<float>() != 0; });
   if (finite) {
     optimizer.step();
   }
@@ -149,12 +148,8 @@ void GradScaler::update() {
     found_inf.insert(found_inf.end(), state.found_inf.begin(), state.found_inf.end());
   }
   update_scale_(
-      scale_,
-      growth_tracker_,
-      scaler::combine_found_inf(found_inf, scale_.device()),
-      options_.growth_factor,
-      options_.backoff_factor,
-      options_.growth_interval);
+      scale_, growth_tracker_, scaler::combine_found_inf(found_inf, scale_.device()), options_.growth_factor,
+      options_.backoff_factor, options_.growth_interval);
   optimizer_states_.clear();
 }
 
@@ -192,7 +187,8 @@ void GradScaler::set_growth_factor(double growth_factor) {
 }
 
 void GradScaler::set_backoff_factor(double backoff_factor) {
-  options_.backoff_factor = options_.enabled ? scaler::checked_factor(backoff_factor, "backoff_factor") : backoff_factor;
+  options_.backoff_factor =
+      options_.enabled ? scaler::checked_factor(backoff_factor, "backoff_factor") : backoff_factor;
 }
 
 void GradScaler::set_growth_interval(int64_t growth_interval) {

@@ -23,13 +23,15 @@ const at::IValue& value_at(const c10::impl::GenericDict& state, const char* key)
 
 double number_at(const c10::impl::GenericDict& state, const char* key) {
   const at::IValue& value = value_at(state, key);
-  TORCH_CHECK_TYPE(value.isScalar(), "GradScaler::load_state_dict: '", key, "' must be a number, got ", value.tagKind(), ".");
+  TORCH_CHECK_TYPE(
+      value.isScalar(), "GradScaler::load_state_dict: '", key, "' must be a number, got ", value.tagKind(), ".");
   return value.toScalar().toDouble();
 }
 
 int64_t integer_at(const c10::impl::GenericDict& state, const char* key) {
   const at::IValue& value = value_at(state, key);
-  TORCH_CHECK_TYPE(value.isInt(), "GradScaler::load_state_dict: '", key, "' must be an int, got ", value.tagKind(), ".");
+  TORCH_CHECK_TYPE(
+      value.isInt(), "GradScaler::load_state_dict: '", key, "' must be an int, got ", value.tagKind(), ".");
   return value.toInt();
 }
 

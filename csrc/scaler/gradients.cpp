@@ -31,9 +31,8 @@ const c10::OperatorHandle& unscale_operator() {
 /// Torch's error for a dtype it has no kernel for, raised before any gradient is written.
 void check_dtype(const at::Tensor& values) {
   TORCH_CHECK_NOT_IMPLEMENTED(
-      gradient_dtype(values.scalar_type()).has_value(),
-      "\"_amp_foreach_non_finite_check_and_unscale_", values.device().type(), "\" not implemented for '", values.scalar_type(),
-      "'");
+      gradient_dtype(values.scalar_type()).has_value(), "\"_amp_foreach_non_finite_check_and_unscale_",
+      values.device().type(), "\" not implemented for '", values.scalar_type(), "'");
 }
 
 /// The same memory without lazy conjugation or negation, which commute with a real factor and with the check.

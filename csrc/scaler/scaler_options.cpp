@@ -10,8 +10,8 @@ namespace ampcast::scaler {
 double checked_scale(double scale, const char* name) {
   const float stored = static_cast<float>(scale);
   TORCH_CHECK_VALUE(
-      std::isfinite(stored) && stored > 0,
-      "GradScaler: `", name, "` must be finite and above 0 in float32, got ", scale, ".");
+      std::isfinite(stored) && stored > 0, "GradScaler: `", name, "` must be finite and above 0 in float32, got ",
+      scale, ".");
   return scale;
 }
 
@@ -22,7 +22,8 @@ double checked_factor(double factor, const char* name) {
 }
 
 int64_t checked_growth_interval(int64_t growth_interval) {
-  TORCH_CHECK_VALUE(growth_interval >= 1, "GradScaler: `growth_interval` must be at least 1, got ", growth_interval, ".");
+  TORCH_CHECK_VALUE(
+      growth_interval >= 1, "GradScaler: `growth_interval` must be at least 1, got ", growth_interval, ".");
   return growth_interval;
 }
 

@@ -20,12 +20,8 @@ constexpr const char* kSchemas[] = {
 
 // Here the Meta kernels run, which check their arguments and find the tensor that is not dense.
 constexpr c10::DispatchKey kNotDense[] = {
-    c10::DispatchKey::MkldnnCPU,
-    c10::DispatchKey::SparseCPU,
-    c10::DispatchKey::SparseCsrCPU,
-    c10::DispatchKey::SparseCUDA,
-    c10::DispatchKey::SparseCsrCUDA,
-    c10::DispatchKey::SparseMeta,
+    c10::DispatchKey::MkldnnCPU,     c10::DispatchKey::SparseCPU,     c10::DispatchKey::SparseCsrCPU,
+    c10::DispatchKey::SparseCUDA,    c10::DispatchKey::SparseCsrCUDA, c10::DispatchKey::SparseMeta,
     c10::DispatchKey::SparseCsrMeta,
 };
 

@@ -63,7 +63,7 @@ class GradScaler(_TorchGradScaler):
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
-        if enabled and device == "cuda" and amp_definitely_not_available():
+        if enabled and device == "cuda" and amp_definitely_not_available():  # type: ignore[no-untyped-call]
             # Torch's own warning would name this line as its cause.
             message = "torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling."
             warnings.warn(message, stacklevel=2)
@@ -246,7 +246,7 @@ class GradScaler(_TorchGradScaler):
         found = _C.unscale_gradients_(optimizer, inv_scale, found_inf, allow_fp16)
         return super()._unscale_grads_(optimizer, inv_scale, found_inf, allow_fp16) if found is None else found
 
-    def _check_inf_per_device(self, optimizer: torch.optim.Optimizer) -> dict[torch.device, torch.Tensor]:
+    def _check_inf_per_device(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         scale, _ = self._check_scale_growth_tracker("_check_inf_per_device")
         preset = getattr(optimizer, "grad_scale", None)
         inv_scale = _C.inverse_of_scale(scale if preset is None else scale * preset)
@@ -262,7 +262,7 @@ class GradScaler(_TorchGradScaler):
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.READY:
             self._check_inf_per_device(optimizer)
-            grad_scale = scale * getattr(optimizer, "grad_scale", 1)
+            grad_scale: torch.Tensor | None = scale * getattr(optimizer, "grad_scale", 1)
         else:
             grad_scale = getattr(optimizer, "grad_scale", None)
         found = list(state["found_inf_per_device"].values()) or [torch.zeros_like(scale)]

@@ -58,10 +58,9 @@ at::IValue through_pickle(const at::IValue& value) {
 } // namespace
 
 TEST_CASE("scale follows the golden trajectories") {
-  CHECK(trajectory(".......x....xx....x.x......") ==
-        std::vector<double>{8, 8, 9, 9, 9, 10, 10, 9, 9, 9, 10, 10, 9, 8, 8, 8, 9, 9, 8, 8, 7, 7, 7, 8, 8, 8, 9});
-  CHECK(trajectory("xxx.xxxxxxxx....") ==
-        std::vector<double>{7, 6, 5, 5, 4, 3, 2, 1, 0, -1, -2, -3, -3, -3, -2, -2});
+  CHECK(trajectory(".......x....xx....x.x......") == std::vector<double>{8, 8, 9, 9, 9, 10, 10, 9, 9, 9, 10, 10, 9, 8,
+                                                                         8, 8, 9, 9, 8, 8,  7,  7, 7, 8, 8,  8,  9});
+  CHECK(trajectory("xxx.xxxxxxxx....") == std::vector<double>{7, 6, 5, 5, 4, 3, 2, 1, 0, -1, -2, -3, -3, -3, -2, -2});
 }
 
 TEST_CASE("scaled loss gives gradients times the scale and step undoes it") {
@@ -211,18 +210,12 @@ TEST_CASE("options out of range are refused unless disabled") {
     return GradScaler(at::kCPU, options).is_enabled();
   };
   const std::vector<void (*)(GradScalerOptions&)> changes = {
-      [](GradScalerOptions& o) { o.init_scale = 0; },
-      [](GradScalerOptions& o) { o.init_scale = -1; },
-      [](GradScalerOptions& o) { o.init_scale = kNaN; },
-      [](GradScalerOptions& o) { o.init_scale = 1e39; },
-      [](GradScalerOptions& o) { o.init_scale = 1e-50; },
-      [](GradScalerOptions& o) { o.growth_factor = 1; },
-      [](GradScalerOptions& o) { o.growth_factor = kInf; },
-      [](GradScalerOptions& o) { o.growth_factor = kNaN; },
-      [](GradScalerOptions& o) { o.backoff_factor = 1; },
-      [](GradScalerOptions& o) { o.backoff_factor = 0; },
-      [](GradScalerOptions& o) { o.backoff_factor = kNaN; },
-      [](GradScalerOptions& o) { o.growth_interval = 0; },
+      [](GradScalerOptions& o) { o.init_scale = 0; },        [](GradScalerOptions& o) { o.init_scale = -1; },
+      [](GradScalerOptions& o) { o.init_scale = kNaN; },     [](GradScalerOptions& o) { o.init_scale = 1e39; },
+      [](GradScalerOptions& o) { o.init_scale = 1e-50; },    [](GradScalerOptions& o) { o.growth_factor = 1; },
+      [](GradScalerOptions& o) { o.growth_factor = kInf; },  [](GradScalerOptions& o) { o.growth_factor = kNaN; },
+      [](GradScalerOptions& o) { o.backoff_factor = 1; },    [](GradScalerOptions& o) { o.backoff_factor = 0; },
+      [](GradScalerOptions& o) { o.backoff_factor = kNaN; }, [](GradScalerOptions& o) { o.growth_interval = 0; },
   };
   for (const auto change : changes) {
     CHECK_THROWS_AS(construct(change, true), c10::ValueError);

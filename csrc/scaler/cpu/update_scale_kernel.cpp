@@ -17,8 +17,7 @@ void update_scale_(
   float& scale_value = *scale.mutable_data_ptr<float>();
   int32_t& tracker_value = *growth_tracker.mutable_data_ptr<int32_t>();
   const ScaleState next = next_scale(
-      {scale_value, tracker_value},
-      *found_inf.const_data_ptr<float>(),
+      {scale_value, tracker_value}, *found_inf.const_data_ptr<float>(),
       {growth_factor, backoff_factor, growth_interval});
   scale_value = next.scale;
   tracker_value = next.growth_tracker;

@@ -16,9 +16,9 @@ using GradientKernel = bool (*)(void* data, int64_t count, float inv_scale);
 
 /// The kernels of one real type.
 struct RealKernels {
-  GradientKernel check;         // the numbers as they are; reads only, ignores inv_scale
+  GradientKernel check; // the numbers as they are; reads only, ignores inv_scale
   GradientKernel check_product; // the numbers times inv_scale; reads only
-  GradientKernel unscale;       // writes the numbers times inv_scale
+  GradientKernel unscale; // writes the numbers times inv_scale
 };
 
 /// The kernels of one instruction set.
