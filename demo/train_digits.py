@@ -17,13 +17,14 @@ from report import Run, draw, print_table
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
+from torch.jit._pickle import restore_type_tag
 from tqdm import tqdm
 
 import ampcast
 
 BATCH = 64
 GROWTH_INTERVAL = 50  # steps; short, so that a short training sees the scale grow
-SPIKE_STEP = 125  # here the float16 runs multiply one loss by SPIKE, on purpose
+SPIKE_STEP = 125  # here the fp16 runs multiply one loss by SPIKE, on purpose
 SPIKE = 2.0**20
 WARM_UP = 10  # untimed steps before each run: the first ones choose and compile kernels
 
@@ -38,10 +39,10 @@ class Way:
 
 
 WAYS = [
-    Way("float32", contextlib.nullcontext),
-    Way("torch.autocast bfloat16", lambda: torch.autocast("cpu", dtype=torch.bfloat16)),
-    Way("ampcast bfloat16", lambda: ampcast.autocast("cpu", dtype=torch.bfloat16)),
-    Way("ampcast float16", lambda: ampcast.autocast("cpu", dtype=torch.float16), scaled=True),
+    Way("fp32", contextlib.nullcontext),
+    Way("torch.autocast bf16", lambda: torch.autocast("cpu", dtype=torch.bfloat16)),
+    Way("ampcast bf16", lambda: ampcast.autocast("cpu", dtype=torch.bfloat16)),
+    Way("ampcast fp16", lambda: ampcast.autocast("cpu", dtype=torch.float16), scaled=True),
 ]
 
 
@@ -112,7 +113,7 @@ def train_in_python(task: dict[str, Tensor]) -> list[Run]:
     runs = []
     with tqdm(total=len(WAYS) * len(task["batches"]), unit="step") as progress:
         for way in WAYS:
-            progress.set_description(f"{way.name:24}")
+            progress.set_description(f"{way.name:20}")
             with tqdm(disable=True) as silent:
                 train(way, task, task["batches"][:WARM_UP], silent)
             runs.append(train(way, task, task["batches"], progress))
@@ -123,10 +124,17 @@ def train_in_cpp(program: Path, task: dict[str, Tensor], folder: Path) -> list[R
     """Hand `task` to the C++ program in a file and return the runs that it writes to another."""
     torch.save(task, folder / "task.pt")
     subprocess.run([program, folder / "task.pt", folder / "cpp_runs.pt"], check=True)
-    with torch.serialization.safe_globals([torch.jit._pickle.restore_type_tag]):  # C++ tags the types of dicts
+    with torch.serialization.safe_globals([restore_type_tag]):  # C++ tags the types of dicts
         results = torch.load(folder / "cpp_runs.pt")
     return [
-        Run(f"{name}, C++", run["losses"], run["scales"], run["accuracy"].item(), run["seconds"].item(), "ampcast float16" == name)
+        Run(
+            f"{name}, C++",
+            run["losses"],
+            run["scales"],
+            run["accuracy"].item(),
+            run["seconds"].item(),
+            name == "ampcast fp16",
+        )
         for name, run in results.items()
     ]
 
@@ -134,8 +142,8 @@ def train_in_cpp(program: Path, task: dict[str, Tensor], folder: Path) -> list[R
 def check_same_bits(runs: list[Run], name: str, reference: str) -> None:
     losses = {run.name: run.losses for run in runs}
     if not torch.equal(losses[name], losses[reference]):
-        raise SystemExit(f"demo: {name} and {reference} must have the same losses, and have not")
-    print(f"Same bits in all {len(losses[name])} losses: {name} and {reference}.")
+        raise SystemExit(f"demo: {name} and {reference} must have the same losses, bit for bit, and have not")
+    print(f"same bits in all {len(losses[name])} losses: {name} = {reference}")
 
 
 def main() -> None:
@@ -152,12 +160,12 @@ def main() -> None:
     if arguments.cpp_program:
         runs += train_in_cpp(arguments.cpp_program, task, arguments.output)
     print_table(runs)
-    check_same_bits(runs, "ampcast bfloat16", "torch.autocast bfloat16")
+    check_same_bits(runs, "ampcast bf16", "torch.autocast bf16")
     if arguments.cpp_program:
-        for name in ("float32", "ampcast bfloat16", "ampcast float16"):
+        for name in ("fp32", "ampcast bf16", "ampcast fp16"):
             check_same_bits(runs, f"{name}, C++", name)
     draw(runs, SPIKE_STEP, arguments.output / "digits.png")
-    print(f"Loss and scale over time: {arguments.output / 'digits.png'}")
+    print(f"loss and scale over time: {arguments.output / 'digits.png'}")
 
 
 if __name__ == "__main__":

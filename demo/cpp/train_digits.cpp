@@ -13,7 +13,7 @@
 namespace {
 
 constexpr int64_t kGrowthInterval = 50; // steps
-constexpr int64_t kSpikeStep = 125; // here the float16 run multiplies one loss by kSpike, on purpose
+constexpr int64_t kSpikeStep = 125; // here the fp16 run multiplies one loss by kSpike, on purpose
 constexpr double kSpike = 1 << 20;
 constexpr int64_t kWarmUp = 10; // untimed steps before each run
 
@@ -41,10 +41,7 @@ void write_results(const char* path, const Results& results) {
 
 torch::nn::Sequential make_model(const Task& task) {
   torch::nn::Sequential model(
-      torch::nn::Linear(64, 256),
-      torch::nn::ReLU(),
-      torch::nn::Linear(256, 256),
-      torch::nn::ReLU(),
+      torch::nn::Linear(64, 256), torch::nn::ReLU(), torch::nn::Linear(256, 256), torch::nn::ReLU(),
       torch::nn::Linear(256, 10));
   const at::NoGradGuard no_grad;
   for (auto& parameter : model->named_parameters()) {
@@ -123,7 +120,7 @@ int main(int argc, char** argv) {
   const at::Tensor batches = tensor(task, "batches");
   Results results;
   for (const auto& [name, dtype] :
-       {std::pair("float32", at::kFloat), {"ampcast bfloat16", at::kBFloat16}, {"ampcast float16", at::kHalf}}) {
+       {std::pair("fp32", at::kFloat), {"ampcast bf16", at::kBFloat16}, {"ampcast fp16", at::kHalf}}) {
     train(dtype, task, batches.slice(0, 0, kWarmUp));
     results.insert(name, train(dtype, task, batches));
     std::printf("C++: %s trained\n", name);
