@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import inspect
-import threading
-from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
 from ampcast import _C
-
-# Captured now, so that code which swaps names in torch.amp never makes ampcast enter itself.
-_torch_autocast = torch.amp.autocast_mode.autocast
-
-# The device type whose autocast state carries the policy (csrc/autocast/policy_slot.h), and the dtype of "default".
-_SLOT_DEVICE = "ipu"
-_SLOT_DTYPE = torch.bfloat16
-_POLICIES = ("default", "torch")
-_DEVICES = ("cpu", "cuda", "xpu", "mps", "mtia", "maia", "hpu", "xla")
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-_Context = contextlib.AbstractContextManager[None]
+from ampcast._regions import (
+    DEVICES,
+    Function,
+    check_policy,
+    decorate,
+    enter,
+    leave,
+    torch_autocast,
+    traced_autocast,
+    traced_disabled,
+)
 
 
 class autocast:
@@ -66,7 +60,7 @@ class autocast:
     ) -> Any:
         """Return the region; under torch.compile one made of what it can trace."""
         if torch.compiler.is_dynamo_compiling():
-            return _traced_autocast(device_type, dtype, enabled, cache_enabled, policy)
+            return traced_autocast(device_type, dtype, enabled, cache_enabled, policy)
         return super().__new__(cls)
 
     def __init__(
@@ -77,23 +71,23 @@ class autocast:
         cache_enabled: bool | None = None,
         policy: str | None = None,
     ) -> None:
-        policy = _check_policy(policy)
+        policy = check_policy(policy)
         self._settings = (*_resolve(device_type, dtype, enabled, cache_enabled), policy)
         self.device, self.fast_dtype = self._settings[:2]
         self._region = _C.autocast_region(*self._settings)
 
     def __enter__(self) -> autocast:
-        _enter(self._region, _traced_autocast, self._settings)
+        enter(self._region, traced_autocast, self._settings)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _leave(self._region)
+        leave(self._region)
 
-    def __call__(self, function: _Function) -> _Function:
+    def __call__(self, function: Function) -> Function:
         """Return `function` such that its body runs in the region."""
-        return _decorate(self, _traced_autocast, self._settings, function)
+        return decorate(self, traced_autocast, self._settings, function)
 
 
 class disabled:
@@ -108,24 +102,24 @@ class disabled:
     def __new__(cls) -> Any:
         """Return the region; under torch.compile one made of what it can trace."""
         if torch.compiler.is_dynamo_compiling():
-            return _traced_disabled()
+            return traced_disabled()
         return super().__new__(cls)
 
     def __init__(self) -> None:
         self._region = _C.disabled_region()
 
     def __enter__(self) -> disabled:
-        _enter(self._region, _traced_disabled, ())
+        enter(self._region, traced_disabled, ())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _leave(self._region)
+        leave(self._region)
 
-    def __call__(self, function: _Function) -> _Function:
+    def __call__(self, function: Function) -> Function:
         """Return `function` such that its body runs in the region."""
-        return _decorate(self, _traced_disabled, (), function)
+        return decorate(self, traced_disabled, (), function)
 
 
 def is_enabled(device_type: str | None = None) -> bool:
@@ -135,7 +129,7 @@ def is_enabled(device_type: str | None = None) -> bool:
         RuntimeError: ``device_type`` has no autocast.
     """
     if device_type is None:
-        return any(torch.is_autocast_enabled(device) for device in _DEVICES)
+        return any(torch.is_autocast_enabled(device) for device in DEVICES)
     return torch.is_autocast_enabled(device_type)
 
 
@@ -174,119 +168,5 @@ def _resolve(
         # Nothing to warn of, and torch's checks would make this region dearer than torch's own (bench row C16).
         cached = torch.is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
         return device_type, dtype, enabled, cached
-    checked = _torch_autocast(device_type, dtype, enabled, cache_enabled)
+    checked = torch_autocast(device_type, dtype, enabled, cache_enabled)
     return checked.device, checked.fast_dtype, checked._enabled, checked._cache_enabled
-
-
-def _check_policy(policy: str | None) -> str:
-    if policy is None:
-        return "default"
-    if policy not in _POLICIES:
-        raise ValueError(f'autocast: `policy` must be None, "default" or "torch", got {policy!r}')
-    return policy
-
-
-# torch.compile traces plain torch.amp.autocast objects and generators made by contextlib, in every supported version.
-# What follows is the same region made of those; with them torch restores the slot in compiled graphs and exported
-# programs.
-
-
-@contextlib.contextmanager
-def _traced_autocast(
-    device_type: str,
-    dtype: torch.dtype | None = None,
-    enabled: bool = True,
-    cache_enabled: bool | None = None,
-    policy: str | None = None,
-) -> Iterator[None]:
-    enabled = enabled and dtype is not torch.float32
-    if enabled:
-        slot_enabled = _check_policy(policy) != "torch"
-    else:
-        elsewhere = any(torch.is_autocast_enabled(device) for device in _DEVICES if device != device_type)
-        slot_enabled = elsewhere and torch.is_autocast_enabled(_SLOT_DEVICE)
-    with (
-        _torch_autocast(_SLOT_DEVICE, _SLOT_DTYPE, slot_enabled),
-        _torch_autocast(device_type, dtype, enabled, cache_enabled),
-    ):
-        yield
-
-
-@contextlib.contextmanager
-def _traced_disabled() -> Iterator[None]:
-    with (
-        _torch_autocast(_SLOT_DEVICE, enabled=False),
-        _torch_autocast("cpu", enabled=False),
-        _torch_autocast("cuda", enabled=False),
-        _torch_autocast("xpu", enabled=False),
-        _torch_autocast("mps", enabled=False),
-    ):
-        yield
-
-
-class _ExportContexts(threading.local):
-    def __init__(self) -> None:
-        self.open: list[_Context] = []
-
-
-_export_contexts = _ExportContexts()
-
-
-def _is_exporting() -> bool:
-    """Whether non-strict export records this thread's regions, which torch's own objects tell it."""
-    if not torch._C._is_torch_function_mode_enabled():
-        return False
-    from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode
-
-    modes = torch.overrides._get_current_function_mode_stack()  # type: ignore[no-untyped-call]
-    return any(isinstance(mode, PreDispatchTorchFunctionMode) for mode in modes)
-
-
-def _enter(region: _C.Region, traced: Callable[..., _Context], settings: tuple[Any, ...]) -> None:
-    if _is_exporting():
-        context = traced(*settings)
-        context.__enter__()
-        _export_contexts.open.append(context)
-    else:
-        region.enter()
-
-
-def _leave(region: _C.Region) -> None:
-    if _is_exporting():
-        _export_contexts.open.pop().__exit__(None, None, None)
-    else:
-        region.leave()
-
-
-def _decorate(
-    region: contextlib.AbstractContextManager[Any],
-    traced: Callable[..., _Context],
-    settings: tuple[Any, ...],
-    function: _Function,
-) -> _Function:
-    _check_decorated(type(region).__name__, function)
-
-    @functools.wraps(function)
-    def run_in_region(*args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_dynamo_compiling():
-            with traced(*settings):
-                return function(*args, **kwargs)
-        with region:
-            return function(*args, **kwargs)
-
-    return run_in_region  # type: ignore[return-value]
-
-
-def _check_decorated(name: str, function: object) -> None:
-    if not callable(function):
-        raise TypeError(
-            f"{name}: only functions can be decorated, got {type(function).__name__}; "
-            f"to run code in the region, write `with {name}(...):`"
-        )
-    lazy = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
-    if any(is_lazy(function) for is_lazy in lazy):
-        raise TypeError(
-            f"{name}: the body of a generator or async function runs after the region has ended, got "
-            f"{getattr(function, '__qualname__', function)}; enter the region inside its body, "
-            "around code without await or yield"
-        )

@@ -246,11 +246,11 @@ class GradScaler(_TorchGradScaler):
         found = _C.unscale_gradients_(optimizer, inv_scale, found_inf, allow_fp16)
         return super()._unscale_grads_(optimizer, inv_scale, found_inf, allow_fp16) if found is None else found
 
-    def _check_inf_per_device(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    def _check_inf_per_device(self, optimizer: torch.optim.Optimizer) -> dict[Any, Any]:
         scale, _ = self._check_scale_growth_tracker("_check_inf_per_device")
         preset = getattr(optimizer, "grad_scale", None)
         inv_scale = _C.inverse_of_scale(scale if preset is None else scale * preset)
-        found = _C.check_gradients(optimizer, inv_scale, torch.zeros_like(scale))
+        found: dict[Any, Any] | None = _C.check_gradients(optimizer, inv_scale, torch.zeros_like(scale))
         if found is None:
             return super()._check_inf_per_device(optimizer)
         self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = found
@@ -265,9 +265,10 @@ class GradScaler(_TorchGradScaler):
             grad_scale: torch.Tensor | None = scale * getattr(optimizer, "grad_scale", 1)
         else:
             grad_scale = getattr(optimizer, "grad_scale", None)
-        found = list(state["found_inf_per_device"].values()) or [torch.zeros_like(scale)]
-        # Fused kernels skip on exactly 1, while programs that reduce over ranks may leave a sum.
-        found_inf = _C.combine_found_inf(found, scale.device).ne(0).to(torch.float32)
+        found = list(state["found_inf_per_device"].values())
+        # Fused kernels skip on exactly 1, while programs that reduce over ranks may leave a sum. With nothing checked, torch's
+        # plain 0 does for an optimizer without gradients, and is refused by one whose gradients came after `unscale_`.
+        found_inf = _C.combine_found_inf(found, scale.device).ne(0).to(torch.float32) if found else 0
         optimizer.grad_scale, optimizer.found_inf = grad_scale, found_inf
         try:
             result: float | None = optimizer.step(*args, **kwargs)

@@ -17,11 +17,12 @@ inline constexpr float kInf = std::numeric_limits<float>::infinity();
 inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 inline const std::vector<at::ScalarType> kRealDtypes = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16};
-inline const std::vector<at::ScalarType> kDtypes =
-    {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kComplexFloat, at::kComplexDouble};
+inline const std::vector<at::ScalarType> kDtypes = {at::kFloat,    at::kDouble,       at::kHalf,
+                                                    at::kBFloat16, at::kComplexFloat, at::kComplexDouble};
 
 // Nothing, less than a vector, a vector and its neighbours, several with a tail.
-inline const std::vector<int64_t> kSizes = {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 257, 1001};
+inline const std::vector<int64_t> kSizes = {0,  1,  2,  3,  7,  8,  9,   15,  16,  17,
+                                            31, 32, 33, 63, 64, 65, 127, 129, 257, 1001};
 
 inline const std::vector<float> kInvScales = {1.0F, 0x1p-16F, 0.3F, 0x1p20F, kInf};
 

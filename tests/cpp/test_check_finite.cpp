@@ -54,13 +54,15 @@ TEST_CASE("check_finite_ takes the largest finite number of a dtype for finite")
         : dtype == at::kBFloat16              ? 0x1.fep127
         : dtype == at::kFloat                 ? std::numeric_limits<float>::max()
                                               : std::numeric_limits<double>::max();
-    CHECK_FALSE(check({torch::full({77}, largest, at::kDouble).to(dtype), torch::full({77}, -largest, at::kDouble).to(dtype)}));
+    CHECK_FALSE(
+        check({torch::full({77}, largest, at::kDouble).to(dtype), torch::full({77}, -largest, at::kDouble).to(dtype)}));
   }
 }
 
 TEST_CASE("check_finite_ only reads") {
   for (const at::ScalarType dtype : kDtypes) {
-    for (const std::optional<float> inv_scale : {std::optional<float>(), std::optional<float>(1.0F), std::optional<float>(0.3F)}) {
+    for (const std::optional<float> inv_scale :
+         {std::optional<float>(), std::optional<float>(1.0F), std::optional<float>(0.3F)}) {
       CAPTURE(dtype, inv_scale.value_or(0));
       const ReadOnlyMemory memory(torch::ones({1001}, dtype)); // a write would end the process
       CHECK_FALSE(check({memory.tensor(), memory.tensor().slice(0, 0, 1001, 3)}, inv_scale));

@@ -9,6 +9,8 @@
 #include "gradient_cases.h"
 #include "read_only_memory.h"
 
+#include <cmath>
+
 using Catch::Matchers::ContainsSubstring;
 using namespace gradient_cases;
 
@@ -74,7 +76,7 @@ TEST_CASE("unscale_ flags a product that overflows though the gradient is finite
   const at::Tensor large = torch::full({100}, 1e30F);
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kComplexFloat}) {
     CAPTURE(dtype);
-    CHECK(unscale({large.to(dtype)}, 1e10F));
+    CHECK(unscale({large.to(dtype, /*non_blocking=*/false, /*copy=*/true)}, 1e10F));
   }
   CHECK_FALSE(unscale({large.to(at::kDouble)}, 1e10F));
   CHECK(unscale({torch::full({100}, 1e300, at::kDouble)}, 1e10F));
@@ -220,7 +222,10 @@ TEST_CASE("unscale_ refuses a bad argument, naming the rule, and writes nothing"
   const at::Tensor half = scalar(0.5F);
   const std::vector<Refusal> refusals = {
       {{torch::ones({3}).to_sparse()}, good, half, "unscale_: `grads[1]` must be dense, got layout Sparse; coalesce"},
-      {{torch::ones({3}, at::kInt)}, good, half, "`grads[1]` must be float32, float64, float16, bfloat16, complex64 or complex128, got Int"},
+      {{torch::ones({3}, at::kInt)},
+       good,
+       half,
+       "`grads[1]` must be float32, float64, float16, bfloat16, complex64 or complex128, got Int"},
       {{torch::ones({3}).to(at::kFloat8_e5m2)}, good, half, "got Float8_e5m2"},
       {{torch::ones({1}).expand({3})}, good, half, "must not overlap itself in memory"},
       {{torch::ones({3}, at::kMeta)}, good, half, "`grads[1]` must be on the device of `found_inf`, cpu, got meta"},

@@ -57,12 +57,14 @@ TEST_CASE("update_scale_ follows torch over random sequences, bit for bit") {
 TEST_CASE("update_scale_ follows torch at the edges of float32") {
   const ScaleRule every_step{2.0, 0.5, 1};
   CHECK(step_in_lockstep({0x1p127F, 0}, 0, every_step).scale == 0x1p127F); // growth to Inf is left out
-  CHECK(step_in_lockstep({0x1p-149F, 0}, 1, every_step).scale == 0.0F);    // half the smallest number rounds to even
+  CHECK(step_in_lockstep({0x1p-149F, 0}, 1, every_step).scale == 0.0F); // half the smallest number rounds to even
   CHECK(step_in_lockstep({0x1p-126F, 0}, 1, every_step).scale == 0x1p-127F);
   CHECK(step_in_lockstep({0.0F, 0}, 0, every_step).scale == 0.0F);
   CHECK(step_in_lockstep({kInf, 0}, 1, every_step).scale == kInf);
   CHECK(step_in_lockstep({1.0F, 0}, 0, {1e300, 0.5, 1}).scale == 1.0F);
-  CHECK(step_in_lockstep({3.0F, 0}, 1, {2.0, 0.1, 1}).scale == static_cast<float>(3.0 * 0.1)); // the factor is not float32
+  CHECK(
+      step_in_lockstep({3.0F, 0}, 1, {2.0, 0.1, 1}).scale ==
+      static_cast<float>(3.0 * 0.1)); // the factor is not float32
 }
 
 TEST_CASE("update_scale_ backs off for any found_inf that is not 0") {

@@ -79,15 +79,9 @@ def example(kind: str, tensors: Iterator[torch.Tensor], fill_dtype: bool) -> Any
         return [next(tensors), next(tensors)]
     if kind.startswith("Optional["):
         return None
-    plain = {
-        "int": 0,
-        "SymInt": 0,
-        "float": 1.0,
-        "number": 1.0,
-        "bool": False,
-        "str": "x",
-        "ScalarType": torch.float64,
-    }
+    if kind == "str":
+        return "dimname::x"  # which older torch takes for a Dimname too
+    plain = {"int": 0, "float": 1.0, "number": 1.0, "bool": False}
     return [] if kind.startswith("List[") else plain[kind]
 
 
@@ -108,7 +102,7 @@ def call(name: str, device: str, dtypes: tuple[torch.dtype, torch.dtype], fill_d
     tensors = tensors_of(dtypes, device)
     args, kwargs = [], {}
     for argument in op._schema.arguments:
-        value = example(str(argument.type), tensors, fill_dtype)
+        value = example(str(argument.real_type), tensors, fill_dtype)
         if argument.kwarg_only:
             kwargs[argument.name] = value
         else:
