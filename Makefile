@@ -60,6 +60,7 @@ bench: install ## time ampcast against torch
 	$(PY) -m bench $(BENCH_ARGS)
 
 docs: install ## build the documentation into docs/_build
+	@command -v doxygen >/dev/null || .ci/apt_install doxygen || true
 	$(PIP) -r docs/requirements.txt
 	$(PY) -m sphinx -W -b html docs docs/_build
 
@@ -89,4 +90,4 @@ catch2: | tools
 	@.ci/install_catch2
 
 clean: ## remove what was built, not VENV
-	rm -rf build dist demo/out docs/_build python/ampcast/{_C.*.so,_build_info.py,include,lib,share}
+	rm -rf build dist demo/out docs/_build docs/api python/ampcast/{_C.*.so,_build_info.py,include,lib,share}
