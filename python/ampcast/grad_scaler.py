@@ -5,24 +5,20 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import Any
 
 import torch
-
-# Bound here, once: code that puts ampcast's class in the place of torch's must not make it call itself.
-from torch.amp.grad_scaler import GradScaler as _TorchGradScaler
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 from torch.cuda.amp.common import amp_definitely_not_available
 
 from ampcast import _C
+from ampcast._gradient_checks import GradientChecks
+from ampcast._scaler_arguments import check_new_scale, scalable
 
 __all__ = ["GradScaler"]
 
-_Outputs = torch.Tensor | Iterable[Any]
 
-
-class GradScaler(_TorchGradScaler):
+class GradScaler(GradientChecks):
     """Scales losses so that float16 gradients do not underflow, and skips optimizer steps whose gradients overflowed.
 
     A drop-in for `torch.amp.GradScaler`, of which it is a subclass: same arguments, state machine, errors, `state_dict` and
@@ -95,7 +91,7 @@ class GradScaler(_TorchGradScaler):
         if not self._enabled:
             return outputs
         with _C.ProfilerRange("ampcast::scale"):
-            return super().scale(_scalable(outputs))
+            return super().scale(scalable(outputs))
 
     def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
         """Divide the gradients of `optimizer` by the scale in place and record whether any is Inf or NaN afterwards.
@@ -168,7 +164,7 @@ class GradScaler(_TorchGradScaler):
         scale, growth_tracker = self._check_scale_growth_tracker("update")
         with _C.ProfilerRange("ampcast::update"):
             if new_scale is not None:
-                _check_new_scale(new_scale)
+                check_new_scale(new_scale)
                 super().update(new_scale)
                 return
             update_scale_ = _C.update_scale_ if _C.has_kernels(scale) else torch._amp_update_scale_
@@ -235,72 +231,6 @@ class GradScaler(_TorchGradScaler):
                 "_growth_tracker": _C.checked_growth_tracker(state_dict["_growth_tracker"]),
             }
         super().load_state_dict(state_dict)
-
-    def _unscale_grads_(
-        self,
-        optimizer: torch.optim.Optimizer,
-        inv_scale: torch.Tensor,
-        found_inf: torch.Tensor,
-        allow_fp16: bool,
-    ) -> dict[torch.device, torch.Tensor]:
-        found = _C.unscale_gradients_(optimizer, inv_scale, found_inf, allow_fp16)
-        return super()._unscale_grads_(optimizer, inv_scale, found_inf, allow_fp16) if found is None else found
-
-    def _check_inf_per_device(self, optimizer: torch.optim.Optimizer) -> dict[Any, Any]:
-        scale, _ = self._check_scale_growth_tracker("_check_inf_per_device")
-        preset = getattr(optimizer, "grad_scale", None)
-        inv_scale = _C.inverse_of_scale(scale if preset is None else scale * preset)
-        found: dict[Any, Any] | None = _C.check_gradients(optimizer, inv_scale, torch.zeros_like(scale))
-        if found is None:
-            return super()._check_inf_per_device(optimizer)
-        self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = found
-        return found
-
-    def _step_fused(self, optimizer: Any, *args: Any, **kwargs: Any) -> float | None:
-        """Step an optimizer that reads `grad_scale` and `found_inf` from its attributes."""
-        scale, _ = self._check_scale_growth_tracker("step")
-        state = self._per_optimizer_states[id(optimizer)]
-        if state["stage"] is OptState.READY:
-            self._check_inf_per_device(optimizer)
-            grad_scale: torch.Tensor | None = scale * getattr(optimizer, "grad_scale", 1)
-        else:
-            grad_scale = getattr(optimizer, "grad_scale", None)
-        found = list(state["found_inf_per_device"].values())
-        # Fused kernels skip on exactly 1, while programs that reduce over ranks may leave a sum. With nothing checked, torch's
-        # plain 0 does for an optimizer without gradients, and is refused by one whose gradients came after `unscale_`.
-        found_inf = _C.combine_found_inf(found, scale.device).ne(0).to(torch.float32) if found else 0
-        optimizer.grad_scale, optimizer.found_inf = grad_scale, found_inf
-        try:
-            result: float | None = optimizer.step(*args, **kwargs)
-        finally:
-            del optimizer.grad_scale, optimizer.found_inf
-        return result
-
-    def _recorded_found_inf(self) -> list[torch.Tensor]:
-        states = self._per_optimizer_states.values()
-        found = [found_inf for state in states for found_inf in state["found_inf_per_device"].values()]
-        if not found:
-            raise AssertionError("No inf checks were recorded prior to update.")
-        return found
-
-
-def _scalable(outputs: Any) -> _Outputs:
-    """Return `outputs`; raise, if need be when an iterator is consumed, where there is something that cannot be scaled."""
-    if isinstance(outputs, torch.Tensor):
-        if not (outputs.is_floating_point() or outputs.is_complex()):
-            raise TypeError(f"GradScaler.scale: a loss must be floating point or complex, got {outputs.dtype}.")
-        return outputs
-    if not isinstance(outputs, Iterable):
-        raise ValueError("outputs must be a Tensor or an iterable of Tensors")
-    scalable = map(_scalable, outputs)
-    return type(outputs)(scalable) if isinstance(outputs, (list, tuple)) else scalable
-
-
-def _check_new_scale(new_scale: float | torch.Tensor) -> None:
-    if isinstance(new_scale, float):
-        _C.checked_scale(new_scale, "new_scale")
-    elif isinstance(new_scale, torch.Tensor) and new_scale.is_cpu and new_scale.numel() == 1:
-        _C.checked_scale(new_scale.item(), "new_scale")
 
 
 def _warn_of_grad_scaler_argument() -> None:
