@@ -41,6 +41,11 @@ at::Tensor without_lazy_bits(const at::Tensor& values) {
   return resolved.is_neg() ? at::_neg_view(resolved) : resolved;
 }
 
+/// Whether what holds for one holds for the other: backend, layout, subclass, lazy bits, dtype and device.
+bool are_alike(const at::Tensor& a, const at::Tensor& b) {
+  return a.key_set() == b.key_set() && a.scalar_type() == b.scalar_type() && a.device() == b.device();
+}
+
 at::Tensor on_device(const at::Tensor& tensor, at::Device device, bool copy) {
   return tensor.to(tensor.options().device(device), /*non_blocking=*/true, copy);
 }
@@ -77,22 +82,22 @@ void Gradients::add_sparse(const at::Tensor& parameter) {
 }
 
 void Gradients::add_values(const at::Tensor& values) {
-  have_kernels_ = have_kernels_ && has_kernels(values);
-  if (!have_kernels_) {
+  // Nearly always, so this keeps the cost of a gradient to a few loads.
+  if (!groups_.empty() && are_alike(values, groups_[latest_].values.back())) {
+    groups_[latest_].values.push_back(values);
     return;
   }
-  check_dtype(values);
-  std::vector<at::Tensor>& group = group_of(values.device()).values;
-  if (values.is_conj() || values.is_neg()) {
-    group.push_back(without_lazy_bits(values));
-  } else {
-    group.push_back(values);
+  have_kernels_ = have_kernels_ && has_kernels(values);
+  if (have_kernels_) {
+    check_dtype(values);
+    group_of(values.device()).values.push_back(without_lazy_bits(values));
   }
 }
 
 Gradients::DeviceGroup& Gradients::group_of(at::Device device) {
   const auto group =
       std::find_if(groups_.begin(), groups_.end(), [&](const DeviceGroup& g) { return g.device == device; });
+  latest_ = static_cast<size_t>(group - groups_.begin());
   return group != groups_.end() ? *group : groups_.emplace_back(DeviceGroup{device, {}});
 }
 

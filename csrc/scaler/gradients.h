@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <vector>
 
 namespace ampcast::scaler {
@@ -49,6 +50,7 @@ class AMPCAST_API Gradients {
   std::vector<at::Tensor> for_each_device(const at::Tensor& found_inf, Operation operation);
 
   std::vector<DeviceGroup> groups_;
+  size_t latest_ = 0; // the group that was added to last
   std::vector<at::Tensor> parameters_with_float16_sparse_gradient_;
   bool have_kernels_ = true;
   bool have_float16_ = false;
