@@ -48,17 +48,22 @@ def traced_autocast(
     cache_enabled: bool | None = None,
     policy: str | None = None,
 ) -> Iterator[None]:
-    enabled = enabled and dtype is not torch.float32
-    if enabled:
-        slot_enabled = check_policy(policy) != "torch"
-    else:
-        elsewhere = any(torch.is_autocast_enabled(device) for device in DEVICES if device != device_type)
-        slot_enabled = elsewhere and torch.is_autocast_enabled(_SLOT_DEVICE)
-    with (
-        torch_autocast(_SLOT_DEVICE, _SLOT_DTYPE, slot_enabled),
-        torch_autocast(device_type, dtype, enabled, cache_enabled),
-    ):
-        yield
+    policy = check_policy(policy)
+    with torch_autocast(device_type, dtype, enabled and dtype is not torch.float32, cache_enabled):
+        with torch_autocast(_SLOT_DEVICE, _SLOT_DTYPE, _traced_slot(device_type, policy)):
+            yield
+
+
+def _traced_slot(device_type: str, policy: str) -> bool:
+    """Whether the slot is on in a region of `device_type` just entered, which torch may have disabled."""
+    if torch.is_autocast_enabled(device_type):
+        return policy != "torch"
+    return torch.is_autocast_enabled(_SLOT_DEVICE) and any(torch.is_autocast_enabled(device) for device in DEVICES)
+
+
+def traced_policy() -> str:
+    """Return the name of the policy in force where torch.compile traces, which cannot ask `_C`."""
+    return "default" if torch.is_autocast_enabled(_SLOT_DEVICE) else "torch"
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from ampcast._regions import (
     torch_autocast,
     traced_autocast,
     traced_disabled,
+    traced_policy,
 )
 
 
@@ -144,7 +145,7 @@ def get_dtype(device_type: str) -> torch.dtype:
 
 def get_policy() -> str:
     """Return the name of the cast policy in force on the calling thread; ``"torch"`` where no ampcast region is."""
-    return _C.get_policy()
+    return traced_policy() if torch.compiler.is_dynamo_compiling() else _C.get_policy()
 
 
 def cast_list(device_type: str) -> dict[str, str]:
