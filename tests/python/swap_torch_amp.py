@@ -2,17 +2,17 @@
 
 Code written for `torch.autocast` and `torch.amp.GradScaler` then runs on ampcast unchanged. As a pytest plugin it
 serves test files of others: `PYTHONPATH=tests/python pytest -p swap_torch_amp --swap-torch-amp FILES`.
+Not for torch.export: exported programs look `torch.autocast` up by name for themselves, the policy's device included.
 """
 
 import contextlib
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
-import torch._dynamo.callback
 import torch._dynamo.variables  # its table of autocast classes must hold torch's
+from torch._dynamo.callback import CompilationCallbackHandler
 
 import ampcast
 
@@ -67,38 +67,31 @@ OTHER_NAMES = [
 
 
 @contextlib.contextmanager
-def replaced(names: list[tuple[ModuleType, str, Any]]) -> Iterator[None]:
-    """Give names of torch other values."""
+def replaced(names: list[tuple[Any, str, Any]]) -> Iterator[None]:
+    """Give attributes of modules and classes other values."""
     with pytest.MonkeyPatch.context() as patch:
         for module, name, value in names:
             patch.setattr(module, name, value)
         yield
 
 
-@contextlib.contextmanager
-def originals_while_compiling() -> Iterator[None]:
-    """Give torch's own classes back to Dynamo for the time of each compilation, also of ampcast's regions."""
+def originals_while_compiling() -> tuple[Any, str, Any]:
+    """Return the replacement that gives torch's own classes back to Dynamo for the time of each compilation."""
     originals = [(module, name, getattr(module, name)) for module, name, _ in NAMES_DYNAMO_READS]
-    compilations = contextlib.ExitStack()
+    around_compilation = CompilationCallbackHandler.install_callbacks
 
-    def begin(_: Any) -> None:
-        compilations.enter_context(replaced(originals))
+    @contextlib.contextmanager
+    def install_callbacks(*args: Any, **kwargs: Any) -> Iterator[None]:
+        with replaced(originals), around_compilation(*args, **kwargs):
+            yield
 
-    def end(_: Any) -> None:
-        compilations.close()
-
-    handler = torch._dynamo.callback.callback_handler
-    handler.register_start_callback(begin)
-    handler.register_end_callback(end)
-    yield
-    handler.remove_start_callback(begin)
-    handler.remove_end_callback(end)
+    return CompilationCallbackHandler, "install_callbacks", install_callbacks
 
 
 @contextlib.contextmanager
 def swapped_torch_amp() -> Iterator[None]:
     """Let every name of torch's autocast and gradient scaler mean ampcast's."""
-    with originals_while_compiling(), replaced(NAMES_DYNAMO_READS + OTHER_NAMES):
+    with replaced([originals_while_compiling(), *NAMES_DYNAMO_READS, *OTHER_NAMES]):
         yield
 
 
