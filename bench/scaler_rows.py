@@ -74,11 +74,11 @@ def measure(only: str, threads: int | None, cores: int, effort: Effort) -> Itera
 
 def measure_case(case: ScalerCase, threads: int, effort: Effort) -> Row:
     count, numel = max(1, case.count // effort.shrink), max(64, case.numel // effort.shrink)
-    gradients = [torch.randn(numel, dtype=case.dtype) for _ in range(count)]
+    optimizer = optimizer_with_gradients(count, numel, case.dtype)
     compared = use_scaler if case.what == SCALER else call_operator
     blocks = {
-        **compared(case.what, gradients, threads, effort),
-        **floor_probes(case.what, gradients, threads, effort),
+        **compared(case.what, optimizer, threads, effort),
+        **floor_probes(case.what, optimizer, threads, effort),
     }
     return Row(
         case=case.name,
@@ -91,9 +91,24 @@ def measure_case(case: ScalerCase, threads: int, effort: Effort) -> Row:
     )
 
 
-def call_operator(what: str, gradients: list[torch.Tensor], threads: int, effort: Effort) -> dict[str, Block]:
+def optimizer_with_gradients(count: int, numel: int, dtype: torch.dtype) -> torch.optim.Optimizer:
+    """Gradients that parameters own, as in use.
+
+    For a tensor that only Python owns, torch takes and gives back the GIL on each call of an operator.
+    """
+    parameters = [torch.nn.Parameter(torch.zeros(numel, dtype=dtype)) for _ in range(count)]
+    for parameter in parameters:
+        parameter.grad = torch.randn_like(parameter)
+    return torch.optim.SGD(parameters)
+
+
+def gradients_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    return [parameter.grad for parameter in optimizer.param_groups[0]["params"]]
+
+
+def call_operator(what: str, optimizer: torch.optim.Optimizer, threads: int, effort: Effort) -> dict[str, Block]:
     variables: dict[str, Any] = {
-        "gradients": gradients,
+        "gradients": gradients_of(optimizer),
         "found_inf": torch.zeros(1),
         "inv_scale": torch.tensor([INV_SCALE]),
         "one": torch.ones(1),
@@ -107,11 +122,7 @@ def call_operator(what: str, gradients: list[torch.Tensor], threads: int, effort
     }
 
 
-def use_scaler(_: str, gradients: list[torch.Tensor], threads: int, effort: Effort) -> dict[str, Block]:
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros_like(gradient)) for gradient in gradients])
-    for parameter, gradient in zip(optimizer.param_groups[0]["params"], gradients, strict=True):
-        parameter.grad = gradient
-
+def use_scaler(_: str, optimizer: torch.optim.Optimizer, threads: int, effort: Effort) -> dict[str, Block]:
     def unscale(scaler: torch.amp.GradScaler) -> Block:
         scaler.scale(torch.ones(1))
         variables = {"scaler": scaler, "optimizer": optimizer, "states": scaler._per_optimizer_states}
@@ -124,9 +135,9 @@ def use_scaler(_: str, gradients: list[torch.Tensor], threads: int, effort: Effo
     }
 
 
-def floor_probes(what: str, gradients: list[torch.Tensor], threads: int, effort: Effort) -> dict[str, Block]:
+def floor_probes(what: str, optimizer: torch.optim.Optimizer, threads: int, effort: Effort) -> dict[str, Block]:
     """What memory allows: as many bytes in one float32 tensor, scaled in place, copied, or read."""
-    numel = sum(gradient.nbytes for gradient in gradients) // torch.float32.itemsize
+    numel = sum(gradient.nbytes for gradient in gradients_of(optimizer)) // torch.float32.itemsize
     variables = {"source": torch.randn(numel), "target": torch.randn(numel), "factor": INV_SCALE}
     written = {"scale": "source.mul_(factor)", "copy": "target.copy_(source)"}
     probes = {"read": "source.sum()"} if what == CHECK else written
