@@ -78,7 +78,7 @@ class Row:
         if self.goal.is_met(ratio):
             return "yes"
         floor = self.floor()
-        at_floor = floor is not None and np.median(self.times["ours"]) <= SLACK * floor
+        at_floor = floor is not None and not self.goal.is_overhead and np.median(self.times["ours"]) <= SLACK * floor
         is_bound = at_floor and self.goal.is_met(ratio, SLACK)
         return "bound" if is_bound else "no"
 

@@ -68,6 +68,8 @@ def test_near_miss_at_the_floor_is_bound_by_the_machine():
     assert row_of([1.0] * 9, [2.9] * 9, Goal(3.0), copy=[0.95] * 9).verdict() == "bound"
     assert row_of([1.0] * 9, [2.9] * 9, Goal(3.0), copy=[0.5] * 9).verdict() == "no"
     assert row_of([1.0] * 9, [2.0] * 9, Goal(3.0), copy=[0.95] * 9).verdict() == "no"
+    overhead = Goal(1.03, is_overhead=True)  # the time without a region is no resource that runs out
+    assert row_of([1.04] * 9, [1.0] * 9, overhead, bare=[1.0] * 9).verdict() == "no"
 
 
 def test_no_verdict_without_nine_rounds_or_with_a_noisy_peer():
