@@ -354,6 +354,7 @@ def test_compiled_training_gives_torchs_weights(around: bool, backward_in_region
     assert same(trained(ampcast.autocast), trained(torch.autocast))
 
 
+@pytest.mark.skipif(torch.__version__ < "2.12", reason="torch 2.11's graphs look torch.amp.autocast up by name")
 def test_code_written_for_torch_compiles_under_swapped_names(amp: str) -> None:
     def function(x: torch.Tensor, w: torch.Tensor) -> Any:
         with torch.autocast("cpu", BF16):
