@@ -8,7 +8,6 @@
 
 #include <concepts>
 #include <optional>
-#include <string>
 
 /// The autocast kernel: one template, instantiated for each listed overload and device.
 namespace ampcast::autocast {
@@ -89,9 +88,7 @@ struct AutocastKernel<AtenOp, kDevice, kOp, Ret(Args...)> {
 template <class AtenOp, c10::DeviceType kDevice, Op kOp, CastRule kListed>
 void register_kernel(torch::Library& library) {
   if constexpr (kListed != CastRule::unlisted) {
-    const std::string overload = AtenOp::overload_name;
-    const std::string name = overload.empty() ? AtenOp::name : AtenOp::name + ("." + overload);
-    library.impl(name.c_str(), &AutocastKernel<AtenOp, kDevice, kOp>::call);
+    library.impl(qualified_name<AtenOp>().c_str(), &AutocastKernel<AtenOp, kDevice, kOp>::call);
   }
 }
 

@@ -13,13 +13,9 @@ namespace {
 using autocast::kOps;
 using OpNames = std::array<std::string, kOps>;
 
-std::string qualified_name(const char* name, const std::string& overload) {
-  return overload.empty() ? name : name + ("." + overload);
-}
-
 const OpNames& op_names() {
   static const OpNames names = {
-#define AMPCAST_CAST_RULE(op, cpu, cuda) qualified_name(at::_ops::op::name, at::_ops::op::overload_name),
+#define AMPCAST_CAST_RULE(op, cpu, cuda) autocast::qualified_name<at::_ops::op>(),
 #include "autocast/cast_lists.def"
   };
   return names;

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <string>
 
 /// The cast list as data: an index for each op, and the rule of each policy for each op.
 namespace ampcast::autocast {
@@ -20,6 +21,13 @@ enum class Op : uint16_t {
 
 inline constexpr std::size_t kOps = static_cast<std::size_t>(Op::count);
 inline constexpr std::size_t kPolicies = static_cast<std::size_t>(PolicyId::count);
+
+/// The name of an overload as torch and users write it, such as "aten::conv2d.padding"; `AtenOp` is its at::_ops struct.
+template <class AtenOp>
+std::string qualified_name() {
+  const std::string overload = AtenOp::overload_name;
+  return overload.empty() ? AtenOp::name : AtenOp::name + ("." + overload);
+}
 
 using RuleTable = std::array<CastRule, kOps>;
 

@@ -1,12 +1,10 @@
 #include "scaler/gradients.h"
 
-#include "common/nvtx.h"
 #include "scaler/gradient_dtype.h"
 #include "scaler/schemas.h"
 
 #include <ampcast/ops.h>
 
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_conj.h>
@@ -117,7 +115,6 @@ std::vector<at::Tensor> Gradients::for_each_device(const at::Tensor& found_inf, 
   std::vector<at::Tensor> found_inf_per_device;
   for (const DeviceGroup& group : groups_) {
     at::Tensor found = on_device(found_inf, group.device, /*copy=*/true);
-    const at::AutoDispatchBelowADInplaceOrView below_autograd; // nothing to record, and its fallback is slow
     operation(group, found);
     found_inf_per_device.push_back(std::move(found));
   }
@@ -128,7 +125,6 @@ std::vector<at::Tensor> Gradients::unscale_(
     const at::Tensor& inv_scale,
     const at::Tensor& found_inf,
     bool allow_float16) {
-  AMPCAST_NVTX_RANGE("ampcast::unscale_");
   TORCH_CHECK_VALUE(allow_float16 || !have_float16_, "Attempting to unscale FP16 gradients.");
   return for_each_device(found_inf, [&](const DeviceGroup& group, at::Tensor& found) {
     ampcast::unscale_(group.values, found, on_device(inv_scale, group.device, /*copy=*/false));
@@ -136,7 +132,6 @@ std::vector<at::Tensor> Gradients::unscale_(
 }
 
 std::vector<at::Tensor> Gradients::check_finite(const at::Tensor& inv_scale, const at::Tensor& found_inf) {
-  AMPCAST_NVTX_RANGE("ampcast::check_finite_");
   return for_each_device(found_inf, [&](const DeviceGroup& group, at::Tensor& found) {
     ampcast::check_finite_(group.values, found, on_device(inv_scale, group.device, /*copy=*/false));
   });

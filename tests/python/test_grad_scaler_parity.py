@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 import torch
-import torch.jit._pickle
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.jit._pickle import restore_type_tag
 
 import ampcast
 
@@ -259,7 +259,7 @@ def scaler_program(tmp_path: Path) -> Callable[[str, Any], Any]:
     def run(command: str, value: Any) -> Any:
         torch.save(value, tmp_path / "in.pt")
         subprocess.run([path, command, tmp_path / "in.pt", tmp_path / "out.pt"], check=True, timeout=120)
-        with torch.serialization.safe_globals([torch.jit._pickle.restore_type_tag]):
+        with torch.serialization.safe_globals([restore_type_tag]):
             return torch.load(tmp_path / "out.pt")
 
     return run

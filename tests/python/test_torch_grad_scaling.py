@@ -162,6 +162,22 @@ def test_grad_scaling_state_dict(lazy: bool) -> None:
     assert loaded.state_dict() == saved.state_dict()
 
 
+def backward_and_step(
+    loss: torch.Tensor, model: Any, optimizer: Any, scaler: torch.amp.GradScaler | None, spoil: bool
+) -> None:
+    """Step through `scaler`, on overflowing gradients if they are to be spoiled; without one, leave that step out."""
+    if scaler is None:
+        loss.backward()
+        if not spoil:
+            optimizer.step()
+        return
+    scaler.scale(loss).backward()
+    if spoil:
+        overflow(model)
+    scaler.step(optimizer)
+    scaler.update()
+
+
 def run_autocast(
     data: list[Any], model: Any, optimizer: Any, scaler: torch.amp.GradScaler, loss_fn: Any, skip: int, scale: bool
 ) -> None:
@@ -171,16 +187,7 @@ def run_autocast(
             output = model(x)
             assert output.dtype == (torch.float16 if scale else torch.float32)
             loss = loss_fn(output.float(), y)
-        if scale:
-            scaler.scale(loss).backward()
-            if i == skip and scaler.is_enabled():
-                overflow(model)
-            scaler.step(optimizer)
-            scaler.update()
-        else:
-            loss.backward()
-            if not scaler.is_enabled() or i != skip:
-                optimizer.step()
+        backward_and_step(loss, model, optimizer, scaler if scale else None, spoil=scaler.is_enabled() and i == skip)
 
 
 @pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
@@ -275,16 +282,9 @@ def test_grad_scaling_penalty() -> None:
                 inverse = 1.0 / scaler.get_scale()
                 grads = tuple(g * inverse for g in grads)
             loss = loss + sum(g.pow(2).sum() for g in grads).sqrt()  # type: ignore[union-attr]
-            if scale:
-                scaler.scale(loss).backward()
-                if i == skip and scaler.is_enabled():
-                    overflow(model)
-                scaler.step(optimizer)
-                scaler.update()
-            else:
-                loss.backward()
-                if not scaler.is_enabled() or i != skip:
-                    optimizer.step()
+            backward_and_step(
+                loss, model, optimizer, scaler if scale else None, spoil=scaler.is_enabled() and i == skip
+            )
 
     run_scaling_case(run, unskipped=3, skipped=1)
 

@@ -96,8 +96,8 @@ class AMPCAST_API GradScaler {
 
   /// The state under torch's five keys: `scale`, `growth_factor`, `backoff_factor` (double), `growth_interval` and
   /// `_growth_tracker` (int). Empty when disabled. Waits for the device. Written with `torch::pickle_save`, Python loads it
-  /// with `torch.load`, under `torch.serialization.safe_globals([torch.jit._pickle.restore_type_tag])` since C++ tags the
-  /// types of dicts; what Python writes with `torch.save`, `torch::pickle_load` reads.
+  /// with `torch.load`, under `torch.serialization.safe_globals([restore_type_tag])` since C++ tags the types of dicts
+  /// (`from torch.jit._pickle import restore_type_tag`); what Python writes with `torch.save`, `torch::pickle_load` reads.
   StateDict state_dict() const;
 
   /// Restores what `state_dict` returned, here or in Python (the result of `torch::pickle_load`). Does nothing when disabled;
