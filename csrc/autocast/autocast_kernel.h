@@ -32,7 +32,7 @@ struct DtypeOverload<at::_ops::norm_names_ScalarOpt_dim> {
 };
 #endif
 
-/// Raises for an op that no cast makes safe.
+/// Raises for an op that no cast makes safe; under the policy "torch" with torch's text of the one op that torch bans.
 [[noreturn]] void throw_banned(const char* op);
 
 template <class AtenOp, c10::DeviceType kDevice, Op kOp, class Signature = typename AtenOp::schema>

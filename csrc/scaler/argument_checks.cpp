@@ -67,6 +67,11 @@ void check_gradient(const Name& name, const at::Tensor& grad, const at::Tensor& 
   check_device(name, grad, found_inf);
 }
 
+void check_written(const Name& name, const at::Tensor& tensor) {
+  check_writable(name, tensor);
+  check_no_overlap(name, tensor);
+}
+
 void check_found_inf(const Name& name, const at::Tensor& found_inf) {
   check_one_element(name, found_inf, at::kFloat);
   check_writable(name, found_inf);
@@ -92,14 +97,19 @@ void check_arguments_of_check_finite(
   }
 }
 
+void check_gradients_are_writable(const char* op, at::TensorList grads) {
+  for (size_t i = 0; i < grads.size(); ++i) {
+    check_written({op, "grads", static_cast<int64_t>(i)}, grads[i]);
+  }
+}
+
 void check_arguments_of_unscale(at::TensorList grads, const at::Tensor& found_inf, const at::Tensor& inv_scale) {
   check_found_inf({"unscale_", "found_inf"}, found_inf);
   check_inv_scale({"unscale_", "inv_scale"}, inv_scale, found_inf);
   for (size_t i = 0; i < grads.size(); ++i) {
     const Name name{"unscale_", "grads", static_cast<int64_t>(i)};
     check_gradient(name, grads[i], found_inf);
-    check_writable(name, grads[i]);
-    check_no_overlap(name, grads[i]);
+    check_written(name, grads[i]);
   }
 }
 

@@ -17,6 +17,9 @@ void check_arguments_of_check_finite(
 /// For `unscale_`.
 void check_arguments_of_unscale(at::TensorList grads, const at::Tensor& found_inf, const at::Tensor& inv_scale);
 
+/// That each of `grads` can be written in place: it neither overlaps itself nor is a leaf that requires grad in grad mode.
+void check_gradients_are_writable(const char* op, at::TensorList grads);
+
 /// For `update_scale_`.
 void check_arguments_of_update_scale(
     const at::Tensor& scale,

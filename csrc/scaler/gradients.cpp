@@ -1,5 +1,6 @@
 #include "scaler/gradients.h"
 
+#include "scaler/argument_checks.h"
 #include "scaler/gradient_dtype.h"
 #include "scaler/schemas.h"
 
@@ -121,11 +122,21 @@ std::vector<at::Tensor> Gradients::for_each_device(const at::Tensor& found_inf, 
   return found_inf_per_device;
 }
 
+void Gradients::check_writable_on_all_devices() const {
+  if (groups_.size() < 2) {
+    return; // the operator checks all it is given before it writes
+  }
+  for (const DeviceGroup& group : groups_) {
+    check_gradients_are_writable("unscale_", group.values);
+  }
+}
+
 std::vector<at::Tensor> Gradients::unscale_(
     const at::Tensor& inv_scale,
     const at::Tensor& found_inf,
     bool allow_float16) {
   TORCH_CHECK_VALUE(allow_float16 || !have_float16_, "Attempting to unscale FP16 gradients.");
+  check_writable_on_all_devices();
   return for_each_device(found_inf, [&](const DeviceGroup& group, at::Tensor& found) {
     ampcast::unscale_(group.values, found, on_device(inv_scale, group.device, /*copy=*/false));
   });

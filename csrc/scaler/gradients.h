@@ -29,8 +29,9 @@ class AMPCAST_API Gradients {
 
   /// Calls `ampcast::unscale_` once a device and returns one `found_inf` a device, each begun as a copy of `found_inf`.
   ///
-  /// Never waits for a device.
-  /// \throws c10::ValueError if a gradient is float16 and `allow_float16` is false; nothing is written then.
+  /// Never waits for a device. Nothing is written when it throws.
+  /// \throws c10::ValueError if a gradient is float16 and `allow_float16` is false.
+  /// \throws c10::Error if a gradient overlaps itself.
   std::vector<at::Tensor> unscale_(const at::Tensor& inv_scale, const at::Tensor& found_inf, bool allow_float16);
 
   /// As `unscale_`, by `ampcast::check_finite_`: writes no gradient and accepts float16.
@@ -45,6 +46,7 @@ class AMPCAST_API Gradients {
   void add_sparse(const at::Tensor& parameter);
   void add_values(const at::Tensor& values);
   void coalesce_float16();
+  void check_writable_on_all_devices() const;
   DeviceGroup& group_of(at::Device device);
   template <typename Operation>
   std::vector<at::Tensor> for_each_device(const at::Tensor& found_inf, Operation operation);

@@ -17,7 +17,7 @@ from ampcast import _C
 torch_autocast = torch.amp.autocast_mode.autocast
 
 # The device type whose autocast state carries the policy (csrc/autocast/policy_slot.h), and the dtype of "default".
-_SLOT_DEVICE = "ipu"
+SLOT_DEVICE = "ipu"
 _SLOT_DTYPE = torch.bfloat16
 _POLICIES = ("default", "torch")
 DEVICES = ("cpu", "cuda", "xpu", "mps", "mtia", "maia", "hpu", "xla")
@@ -50,7 +50,7 @@ def traced_autocast(
 ) -> Iterator[None]:
     policy = check_policy(policy)
     with torch_autocast(device_type, dtype, enabled and dtype is not torch.float32, cache_enabled):
-        with torch_autocast(_SLOT_DEVICE, _SLOT_DTYPE, _traced_slot(device_type, policy)):
+        with torch_autocast(SLOT_DEVICE, _SLOT_DTYPE, _traced_slot(device_type, policy)):
             yield
 
 
@@ -58,18 +58,18 @@ def _traced_slot(device_type: str, policy: str) -> bool:
     """Whether the slot is on in a region of `device_type` just entered, which torch may have disabled."""
     if torch.is_autocast_enabled(device_type):
         return policy != "torch"
-    return torch.is_autocast_enabled(_SLOT_DEVICE) and any(torch.is_autocast_enabled(device) for device in DEVICES)
+    return torch.is_autocast_enabled(SLOT_DEVICE) and any(torch.is_autocast_enabled(device) for device in DEVICES)
 
 
 def traced_policy() -> str:
     """Return the name of the policy in force where torch.compile traces, which cannot ask `_C`."""
-    return "default" if torch.is_autocast_enabled(_SLOT_DEVICE) else "torch"
+    return "default" if torch.is_autocast_enabled(SLOT_DEVICE) else "torch"
 
 
 @contextlib.contextmanager
 def traced_disabled() -> Iterator[None]:
     with (
-        torch_autocast(_SLOT_DEVICE, enabled=False),
+        torch_autocast(SLOT_DEVICE, enabled=False),
         torch_autocast("cpu", enabled=False),
         torch_autocast("cuda", enabled=False),
         torch_autocast("xpu", enabled=False),

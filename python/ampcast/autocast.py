@@ -10,6 +10,7 @@ import torch
 from ampcast import _C
 from ampcast._regions import (
     DEVICES,
+    SLOT_DEVICE,
     Function,
     check_policy,
     decorate,
@@ -62,6 +63,9 @@ class autocast:
         """Return the region; under torch.compile one made of what it can trace."""
         if torch.compiler.is_dynamo_compiling():
             return traced_autocast(device_type, dtype, enabled, cache_enabled, policy)
+        if device_type == SLOT_DEVICE:
+            # An exported program restores the policy so, through this class where a program calls it torch.autocast.
+            return torch_autocast(device_type, dtype, enabled, cache_enabled)
         return super().__new__(cls)
 
     def __init__(

@@ -2,7 +2,7 @@
 
 Code written for `torch.autocast` and `torch.amp.GradScaler` then runs on ampcast unchanged. As a pytest plugin it
 serves test files of others: `PYTHONPATH=tests/python pytest -p swap_torch_amp --swap-torch-amp FILES`.
-Not for torch.export: exported programs look `torch.autocast` up by name for themselves, the policy's device included.
+Not for strict torch.export, which traces without the callbacks that give torch's classes back to Dynamo.
 """
 
 import contextlib

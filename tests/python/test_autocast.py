@@ -391,12 +391,12 @@ def test_unknown_policy_is_refused_with_the_names_that_exist(policy: Any) -> Non
         ampcast.autocast("cpu", policy=policy)
 
 
-def test_the_device_that_carries_the_policy_is_refused() -> None:
-    with (
-        pytest.raises(RuntimeError, match="must be a device type that torch autocasts"),
-        ampcast.autocast("ipu"),
-    ):
-        pass
+def test_the_device_that_carries_the_policy_is_handed_to_torchs_class() -> None:
+    region = ampcast.autocast("ipu", torch.bfloat16)
+    assert type(region) is torch.autocast
+    with region:
+        assert ampcast.get_policy() == "default"
+    assert ampcast.get_policy() == "torch"
 
 
 def test_queries_follow_the_region() -> None:

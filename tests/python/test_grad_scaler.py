@@ -214,6 +214,15 @@ def test_self_overlapping_gradient_is_refused_before_any_is_written() -> None:
     assert torch.equal(gradients(optimizer)[0], torch.ones(3))
 
 
+def test_gradient_refused_on_one_device_leaves_those_of_others_alone() -> None:
+    parameters = [torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(3, device="meta"))]
+    parameters[0].grad = torch.ones(3)
+    parameters[1].grad = torch.ones(1, device="meta").expand(3)
+    with pytest.raises(RuntimeError, match="must not overlap itself in memory"):
+        ready_scaler().unscale_(torch.optim.SGD(parameters))
+    assert torch.equal(parameters[0].grad, torch.ones(3))
+
+
 def test_values_of_sparse_gradients_are_unscaled() -> None:
     gradient = torch.sparse_coo_tensor([[0, 2, 2]], [4.0, 8.0, 12.0], (3,), check_invariants=True)
     optimizer = sgd(gradient)

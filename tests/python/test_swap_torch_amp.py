@@ -75,6 +75,29 @@ def test_torchs_own_code_enters_ampcasts_regions() -> None:
     assert policies == ["default", "default"]
 
 
+class Product(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with ampcast.autocast("cpu", torch.bfloat16):
+            return torch.mm(x, x)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_exported_program_runs_while_the_names_are_swapped(strict: bool) -> None:
+    """It looks `torch.autocast` up by name, for the device that carries the policy too."""
+    x = torch.ones(2, 2)
+    program = torch.export.export(Product(), (x,), strict=strict)
+    with swapped_torch_amp():
+        assert program.module()(x).dtype is torch.bfloat16
+        assert (torch.is_autocast_enabled("cpu"), ampcast.get_policy()) == (False, "torch")
+
+
+def test_program_is_exported_while_the_names_are_swapped() -> None:
+    x = torch.ones(2, 2)
+    with swapped_torch_amp():
+        program = torch.export.export(Product(), (x,), strict=False)
+    assert program.module()(x).dtype is torch.bfloat16
+
+
 def test_option_swaps_before_test_files_are_imported(tmp_path: Path) -> None:
     file = tmp_path / "test_names.py"
     file.write_text(
