@@ -56,6 +56,7 @@ void bind_autocast(py::module_& module) {
       py::arg("cache_enabled"), py::arg("policy"));
   module.def("disabled_region", &disabled_region);
   module.def("cast_list", &cast_list_by_name, py::arg("device_type"));
+  module.def("is_enabled", [] { return is_enabled(); });
   module.def("get_policy", [] { return std::string(get_policy()); });
 }
 

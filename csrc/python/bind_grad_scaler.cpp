@@ -85,6 +85,27 @@ py::object check_gradients(const py::object& optimizer, const at::Tensor& inv_sc
       optimizer, [&](Gradients& gradients) { return gradients.check_finite(inv_scale, found_inf); });
 }
 
+/// The pair (`found_inf` by device, norm), or None if ampcast's operators cannot clip these gradients.
+py::object unscale_and_clip_gradients_(
+    const py::object& optimizer,
+    const at::Tensor& inv_scale,
+    const at::Tensor& found_inf,
+    double max_norm,
+    double norm_type,
+    bool error_if_nonfinite) {
+  std::optional<Gradients> gradients = gradients_of(optimizer);
+  if (!gradients || !gradients->can_clip(norm_type)) {
+    return py::none();
+  }
+  Gradients::Clipped clipped;
+  {
+    const py::gil_scoped_release no_gil;
+    clipped = gradients->unscale_and_clip_(
+        inv_scale, found_inf, /*allow_float16=*/false, max_norm, norm_type, error_if_nonfinite);
+  }
+  return py::make_tuple(by_device(clipped.found_inf), clipped.norm);
+}
+
 /// `value` as a C++ number; TypeError, naming the option, if it is none.
 template <typename Number>
 Number number(const py::handle& value, const std::string& name, const char* kind) {
@@ -105,6 +126,10 @@ double checked_factor(const py::object& factor, const std::string& name) {
 
 int64_t checked_growth_interval(const py::object& growth_interval) {
   return scaler::checked_growth_interval(number<int64_t>(growth_interval, "growth_interval", "an int"));
+}
+
+double checked_max_norm(const py::object& max_norm) {
+  return scaler::checked_max_norm(number<double>(max_norm, "max_norm", "a number"));
 }
 
 int64_t checked_growth_tracker(const py::object& growth_tracker) {
@@ -134,6 +159,7 @@ class ProfilerRange {
 void bind_grad_scaler(py::module_& module) {
   using torch::wrap_pybind_function;
   module.def("unscale_gradients_", wrap_pybind_function(unscale_gradients_));
+  module.def("unscale_and_clip_gradients_", wrap_pybind_function(unscale_and_clip_gradients_));
   module.def("check_gradients", wrap_pybind_function(check_gradients));
   module.def("has_kernels", wrap_pybind_function(scaler::has_kernels));
   module.def("inverse_of_scale", wrap_pybind_function(scaler::inverse_of_scale));
@@ -144,6 +170,7 @@ void bind_grad_scaler(py::module_& module) {
   module.def("checked_scale", wrap_pybind_function(checked_scale));
   module.def("checked_factor", wrap_pybind_function(checked_factor));
   module.def("checked_growth_interval", wrap_pybind_function(checked_growth_interval));
+  module.def("checked_max_norm", wrap_pybind_function(checked_max_norm));
   module.def("checked_growth_tracker", wrap_pybind_function(checked_growth_tracker));
   py::class_<ProfilerRange>(module, "ProfilerRange")
       .def(py::init<std::string>())

@@ -5,6 +5,8 @@
 #include <ATen/MemoryOverlap.h>
 #include <c10/core/GradMode.h>
 
+#include <cmath>
+
 namespace ampcast::scaler {
 namespace {
 
@@ -30,10 +32,16 @@ void check_dense(const Name& name, const at::Tensor& tensor) {
       "; coalesce a sparse gradient and pass its `values()`");
 }
 
-void check_device(const Name& name, const at::Tensor& tensor, const at::Tensor& found_inf) {
+// `reference` is the argument whose device the others must share: `found_inf` or `norm`.
+void check_device(
+    const Name& name,
+    const at::Tensor& tensor,
+    const at::Tensor& reference,
+    const char* reference_name = "found_inf") {
   TORCH_CHECK(
-      tensor.device() == found_inf.device(), name, " must be on the device of `found_inf`, ", found_inf.device(),
-      ", got ", tensor.device(), "; call the operator once a device, with a `found_inf` on each");
+      tensor.device() == reference.device(), name, " must be on the device of `", reference_name, "`, ",
+      reference.device(), ", got ", tensor.device(), "; call the operator once a device, with a `", reference_name,
+      "` on each");
 }
 
 void check_one_element(const Name& name, const at::Tensor& tensor, at::ScalarType dtype) {
@@ -58,13 +66,17 @@ void check_no_overlap(const Name& name, const at::Tensor& tensor) {
       tensor.sym_strides(), "; pass the tensor it was expanded from, or a clone");
 }
 
-void check_gradient(const Name& name, const at::Tensor& grad, const at::Tensor& found_inf) {
+void check_gradient(
+    const Name& name,
+    const at::Tensor& grad,
+    const at::Tensor& reference,
+    const char* reference_name = "found_inf") {
   check_dense(name, grad);
   TORCH_CHECK_TYPE(
       gradient_dtype(grad.scalar_type()).has_value(), name,
       " must be float32, float64, float16, bfloat16, complex64 or complex128, got ", grad.scalar_type(),
       "; convert it first");
-  check_device(name, grad, found_inf);
+  check_device(name, grad, reference, reference_name);
 }
 
 void check_written(const Name& name, const at::Tensor& tensor) {
@@ -83,6 +95,10 @@ void check_inv_scale(const Name& name, const at::Tensor& inv_scale, const at::Te
 }
 
 } // namespace
+
+bool is_fused_norm(double norm_type) {
+  return norm_type == 2 || (std::isinf(norm_type) && norm_type > 0);
+}
 
 void check_arguments_of_check_finite(
     at::TensorList grads,
@@ -103,12 +119,42 @@ void check_gradients_are_writable(const char* op, at::TensorList grads) {
   }
 }
 
-void check_arguments_of_unscale(at::TensorList grads, const at::Tensor& found_inf, const at::Tensor& inv_scale) {
-  check_found_inf({"unscale_", "found_inf"}, found_inf);
-  check_inv_scale({"unscale_", "inv_scale"}, inv_scale, found_inf);
+void check_arguments_of_unscale(
+    at::TensorList grads,
+    const at::Tensor& found_inf,
+    const at::Tensor& inv_scale,
+    const char* op) {
+  check_found_inf({op, "found_inf"}, found_inf);
+  check_inv_scale({op, "inv_scale"}, inv_scale, found_inf);
   for (size_t i = 0; i < grads.size(); ++i) {
-    const Name name{"unscale_", "grads", static_cast<int64_t>(i)};
+    const Name name{op, "grads", static_cast<int64_t>(i)};
     check_gradient(name, grads[i], found_inf);
+    check_written(name, grads[i]);
+  }
+}
+
+void check_arguments_of_unscale_norm(
+    at::TensorList grads,
+    const at::Tensor& found_inf,
+    const at::Tensor& inv_scale,
+    const at::Tensor& norm,
+    double norm_type) {
+  const Name name{"unscale_norm_", "norm"};
+  TORCH_CHECK_VALUE(
+      is_fused_norm(norm_type), "ampcast::unscale_norm_: `norm_type` must be 2 or inf, got ", norm_type,
+      "; for other norms call unscale_ and torch.nn.utils.clip_grad_norm_");
+  check_one_element(name, norm, at::kFloat);
+  check_arguments_of_unscale(grads, found_inf, inv_scale, name.op);
+  check_device(name, norm, found_inf);
+  check_writable(name, norm);
+}
+
+void check_arguments_of_clip(at::TensorList grads, const at::Tensor& norm, double max_norm) {
+  TORCH_CHECK_VALUE(max_norm >= 0, "ampcast::clip_: `max_norm` must be a number from 0 on, got ", max_norm);
+  check_one_element({"clip_", "norm"}, norm, at::kFloat);
+  for (size_t i = 0; i < grads.size(); ++i) {
+    const Name name{"clip_", "grads", static_cast<int64_t>(i)};
+    check_gradient(name, grads[i], norm, "norm");
     check_written(name, grads[i]);
   }
 }

@@ -14,8 +14,26 @@ void check_arguments_of_check_finite(
     const at::Tensor& found_inf,
     const std::optional<at::Tensor>& inv_scale);
 
-/// For `unscale_`.
-void check_arguments_of_unscale(at::TensorList grads, const at::Tensor& found_inf, const at::Tensor& inv_scale);
+/// For `unscale_`, or an operator that messages name `op` and that demands the same of these.
+void check_arguments_of_unscale(
+    at::TensorList grads,
+    const at::Tensor& found_inf,
+    const at::Tensor& inv_scale,
+    const char* op = "unscale_");
+
+/// Whether `unscale_norm_` takes this norm: 2 or infinity.
+bool is_fused_norm(double norm_type);
+
+/// For `unscale_norm_`.
+void check_arguments_of_unscale_norm(
+    at::TensorList grads,
+    const at::Tensor& found_inf,
+    const at::Tensor& inv_scale,
+    const at::Tensor& norm,
+    double norm_type);
+
+/// For `clip_`.
+void check_arguments_of_clip(at::TensorList grads, const at::Tensor& norm, double max_norm);
 
 /// That each of `grads` can be written in place: it neither overlaps itself nor is a leaf that requires grad in grad mode.
 void check_gradients_are_writable(const char* op, at::TensorList grads);

@@ -8,10 +8,15 @@
 
 #include <ATen/Context.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
+#include <torch/nn/utils/clip_grad.h>
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 namespace ampcast {
 
@@ -49,6 +54,26 @@ scaler::Gradients gradients_of(const torch::optim::Optimizer& optimizer) {
       "GradScaler::unscale_: ampcast has no kernels for the device or layout of a gradient; see ampcast/ops.h for what "
       "they take.");
   return gradients;
+}
+
+void check_is_finite(const at::Tensor& norm, double norm_type) {
+  TORCH_CHECK(
+      std::isfinite(norm.item<float>()), "The total norm of order ", norm_type,
+      " for gradients from `parameters` is non-finite, so it cannot be clipped. To disable this error and scale the ",
+      "gradients with the non-finite norm anyway, set `error_if_nonfinite=false`");
+}
+
+/// For what the fused operators do not do.
+at::Tensor torch_clip_grad_norm_(
+    const torch::optim::Optimizer& optimizer,
+    double max_norm,
+    double norm_type,
+    bool error_if_nonfinite) {
+  std::vector<at::Tensor> parameters;
+  for (const auto& group : optimizer.param_groups()) {
+    parameters.insert(parameters.end(), group.params().begin(), group.params().end());
+  }
+  return at::scalar_tensor(torch::nn::utils::clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite));
 }
 
 } // namespace
@@ -113,6 +138,43 @@ void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
   state.found_inf =
       gradients_of(optimizer).unscale_(scaler::inverse_of_scale(scale_), found_inf, /*allow_float16=*/false);
   state.stage = Stage::kUnscaled;
+}
+
+GradScaler::OptimizerState& GradScaler::state_to_clip(const torch::optim::Optimizer& optimizer) {
+  require_scale("clip_grad_norm_");
+  OptimizerState& state = optimizer_states_[&optimizer];
+  TORCH_CHECK(state.stage != Stage::kStepped, "clip_grad_norm_() is being called after step().");
+  return state;
+}
+
+at::Tensor GradScaler::clip_grad_norm_(
+    torch::optim::Optimizer& optimizer,
+    double max_norm,
+    double norm_type,
+    bool error_if_nonfinite) {
+  if (!options_.enabled) {
+    return torch_clip_grad_norm_(optimizer, max_norm, norm_type, error_if_nonfinite);
+  }
+  scaler::checked_max_norm(max_norm);
+  OptimizerState& state = state_to_clip(optimizer);
+  const bool is_first = state.stage == Stage::kReady;
+  scaler::Gradients gradients = gradients_of(optimizer);
+  if (!gradients.can_clip(norm_type)) {
+    if (is_first) {
+      unscale_(optimizer);
+    }
+    return torch_clip_grad_norm_(optimizer, max_norm, norm_type, error_if_nonfinite);
+  }
+  auto [found_inf, norm] = gradients.unscale_and_clip_(
+      is_first ? scaler::inverse_of_scale(scale_) : at::ones({}, scale_.options()), at::zeros({}, scale_.options()),
+      /*allow_float16=*/false, max_norm, norm_type, error_if_nonfinite);
+  if (is_first) {
+    state = {Stage::kUnscaled, std::move(found_inf)};
+  }
+  if (error_if_nonfinite) {
+    check_is_finite(norm, norm_type);
+  }
+  return norm;
 }
 
 bool GradScaler::step(torch::optim::Optimizer& optimizer) {

@@ -10,10 +10,16 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_conj.h>
 #include <ATen/ops/_neg_view.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/maximum.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 namespace ampcast::scaler {
 
@@ -49,6 +55,20 @@ at::Tensor on_device(const at::Tensor& tensor, at::Device device, bool copy) {
   return tensor.to(tensor.options().device(device), /*non_blocking=*/true, copy);
 }
 
+/// The norm of the norms of several devices, on the first of them; without any, torch's norm of nothing.
+at::Tensor combine_norms(std::vector<at::Tensor>& norms, double norm_type) {
+  if (norms.empty()) {
+    return at::zeros({});
+  }
+  if (norms.size() == 1) {
+    return norms.front();
+  }
+  for (at::Tensor& norm : norms) {
+    norm = on_device(norm, norms.front().device(), /*copy=*/false);
+  }
+  return at::linalg_vector_norm(at::stack(norms), norm_type);
+}
+
 } // namespace
 
 bool has_kernels(const at::Tensor& tensor) {
@@ -64,6 +84,7 @@ void Gradients::add(const at::Tensor& parameter) {
   }
   have_float16_ = have_float16_ || gradient.scalar_type() == at::kHalf;
   if (gradient.is_sparse()) {
+    have_sparse_ = true;
     add_sparse(parameter);
   } else {
     add_values(gradient);
@@ -122,7 +143,8 @@ std::vector<at::Tensor> Gradients::for_each_device(const at::Tensor& found_inf, 
   return found_inf_per_device;
 }
 
-void Gradients::check_writable_on_all_devices() const {
+void Gradients::check_can_unscale(bool allow_float16) const {
+  TORCH_CHECK_VALUE(allow_float16 || !have_float16_, "Attempting to unscale FP16 gradients.");
   if (groups_.size() < 2) {
     return; // the operator checks all it is given before it writes
   }
@@ -135,11 +157,37 @@ std::vector<at::Tensor> Gradients::unscale_(
     const at::Tensor& inv_scale,
     const at::Tensor& found_inf,
     bool allow_float16) {
-  TORCH_CHECK_VALUE(allow_float16 || !have_float16_, "Attempting to unscale FP16 gradients.");
-  check_writable_on_all_devices();
+  check_can_unscale(allow_float16);
   return for_each_device(found_inf, [&](const DeviceGroup& group, at::Tensor& found) {
     ampcast::unscale_(group.values, found, on_device(inv_scale, group.device, /*copy=*/false));
   });
+}
+
+bool Gradients::can_clip(double norm_type) const {
+  return !have_sparse_ && is_fused_norm(norm_type);
+}
+
+Gradients::Clipped Gradients::unscale_and_clip_(
+    const at::Tensor& inv_scale,
+    const at::Tensor& found_inf,
+    bool allow_float16,
+    double max_norm,
+    double norm_type,
+    bool error_if_nonfinite) {
+  check_can_unscale(allow_float16);
+  std::vector<at::Tensor> norms;
+  std::vector<at::Tensor> found = for_each_device(found_inf, [&](const DeviceGroup& group, at::Tensor& group_found) {
+    at::Tensor& norm = norms.emplace_back(at::empty({}, group_found.options()));
+    ampcast::unscale_norm_(
+        group.values, group_found, on_device(inv_scale, group.device, /*copy=*/false), norm, norm_type);
+  });
+  at::Tensor norm = combine_norms(norms, norm_type);
+  if (!error_if_nonfinite || std::isfinite(norm.item<float>())) {
+    for (const DeviceGroup& group : groups_) {
+      clip_(group.values, on_device(norm, group.device, /*copy=*/false), max_norm);
+    }
+  }
+  return {std::move(found), std::move(norm)};
 }
 
 std::vector<at::Tensor> Gradients::check_finite(const at::Tensor& inv_scale, const at::Tensor& found_inf) {

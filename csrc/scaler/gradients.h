@@ -34,6 +34,29 @@ class AMPCAST_API Gradients {
   /// \throws c10::Error if a gradient overlaps itself.
   std::vector<at::Tensor> unscale_(const at::Tensor& inv_scale, const at::Tensor& found_inf, bool allow_float16);
 
+  /// Whether `unscale_and_clip_` can do it: no gradient is sparse and the norm is one that `ampcast::unscale_norm_` takes.
+  bool can_clip(double norm_type) const;
+
+  /// What `unscale_and_clip_` returns: one `found_inf` a device, and the norm of the unscaled gradients, a float32 tensor of
+  /// shape () on the device of the first of them.
+  struct Clipped {
+    std::vector<at::Tensor> found_inf;
+    at::Tensor norm;
+  };
+
+  /// As `unscale_`, by `ampcast::unscale_norm_`; then clips by `ampcast::clip_`, unless the norm is not finite and
+  /// `error_if_nonfinite` asks to leave that to the caller.
+  ///
+  /// Waits for the device only to test the norm for `error_if_nonfinite`.
+  /// \throws c10::Error as `unscale_`.
+  Clipped unscale_and_clip_(
+      const at::Tensor& inv_scale,
+      const at::Tensor& found_inf,
+      bool allow_float16,
+      double max_norm,
+      double norm_type,
+      bool error_if_nonfinite);
+
   /// As `unscale_`, by `ampcast::check_finite_`: writes no gradient and accepts float16.
   std::vector<at::Tensor> check_finite(const at::Tensor& inv_scale, const at::Tensor& found_inf);
 
@@ -46,7 +69,7 @@ class AMPCAST_API Gradients {
   void add_sparse(const at::Tensor& parameter);
   void add_values(const at::Tensor& values);
   void coalesce_float16();
-  void check_writable_on_all_devices() const;
+  void check_can_unscale(bool allow_float16) const;
   DeviceGroup& group_of(at::Device device);
   template <typename Operation>
   std::vector<at::Tensor> for_each_device(const at::Tensor& found_inf, Operation operation);
@@ -56,6 +79,7 @@ class AMPCAST_API Gradients {
   std::vector<at::Tensor> parameters_with_float16_sparse_gradient_;
   bool have_kernels_ = true;
   bool have_float16_ = false;
+  bool have_sparse_ = false;
 };
 
 /// The factor that undoes `scale`: its reciprocal, taken in double and rounded to float32.

@@ -12,6 +12,13 @@ namespace cpu {
 
 void check_finite_(at::TensorList grads, at::Tensor& found_inf, const std::optional<at::Tensor>& inv_scale);
 void unscale_(at::TensorList grads, at::Tensor& found_inf, const at::Tensor& inv_scale);
+void unscale_norm_(
+    at::TensorList grads,
+    at::Tensor& found_inf,
+    const at::Tensor& inv_scale,
+    at::Tensor& norm,
+    double norm_type);
+void clip_(at::TensorList grads, const at::Tensor& norm, double max_norm);
 void update_scale_(
     at::Tensor& scale,
     at::Tensor& growth_tracker,
@@ -27,6 +34,13 @@ namespace meta {
 
 void check_finite_(at::TensorList grads, at::Tensor& found_inf, const std::optional<at::Tensor>& inv_scale);
 void unscale_(at::TensorList grads, at::Tensor& found_inf, const at::Tensor& inv_scale);
+void unscale_norm_(
+    at::TensorList grads,
+    at::Tensor& found_inf,
+    const at::Tensor& inv_scale,
+    at::Tensor& norm,
+    double norm_type);
+void clip_(at::TensorList grads, const at::Tensor& norm, double max_norm);
 void update_scale_(
     at::Tensor& scale,
     at::Tensor& growth_tracker,

@@ -27,6 +27,11 @@ int64_t checked_growth_interval(int64_t growth_interval) {
   return growth_interval;
 }
 
+double checked_max_norm(double max_norm) {
+  TORCH_CHECK_VALUE(max_norm >= 0, "GradScaler: `max_norm` must be a number from 0 on, got ", max_norm, ".");
+  return max_norm;
+}
+
 int64_t checked_growth_tracker(int64_t growth_tracker) {
   TORCH_CHECK_VALUE(
       growth_tracker >= 0 && growth_tracker <= std::numeric_limits<int32_t>::max(),

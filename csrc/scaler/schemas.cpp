@@ -14,6 +14,9 @@ namespace {
 constexpr const char* kSchemas[] = {
     "check_finite_(Tensor[] grads, Tensor(a!) found_inf, Tensor? inv_scale=None) -> ()",
     "unscale_(Tensor(a!)[] grads, Tensor(b!) found_inf, Tensor inv_scale) -> ()",
+    "unscale_norm_(Tensor(a!)[] grads, Tensor(b!) found_inf, Tensor inv_scale, Tensor(c!) norm, "
+    "float norm_type=2.0) -> ()",
+    "clip_(Tensor(a!)[] grads, Tensor norm, float max_norm) -> ()",
     "update_scale_(Tensor(a!) scale, Tensor(b!) growth_tracker, Tensor found_inf, "
     "float growth_factor, float backoff_factor, int growth_interval) -> ()",
 };
@@ -40,6 +43,8 @@ void implement_meta(c10::DispatchKey key) {
   torch::Library& library = leaked_library(torch::Library::IMPL, key);
   library.impl("check_finite_", TORCH_FN(meta::check_finite_));
   library.impl("unscale_", TORCH_FN(meta::unscale_));
+  library.impl("unscale_norm_", TORCH_FN(meta::unscale_norm_));
+  library.impl("clip_", TORCH_FN(meta::clip_));
   library.impl("update_scale_", TORCH_FN(meta::update_scale_));
 }
 
@@ -47,6 +52,8 @@ void implement_cpu() {
   torch::Library& library = leaked_library(torch::Library::IMPL, c10::DispatchKey::CPU);
   library.impl("check_finite_", TORCH_FN(cpu::check_finite_));
   library.impl("unscale_", TORCH_FN(cpu::unscale_));
+  library.impl("unscale_norm_", TORCH_FN(cpu::unscale_norm_));
+  library.impl("clip_", TORCH_FN(cpu::clip_));
   library.impl("update_scale_", TORCH_FN(cpu::update_scale_));
 }
 
@@ -55,6 +62,8 @@ void skip_autograd() {
   torch::Library& library = leaked_library(torch::Library::IMPL, c10::DispatchKey::Autograd);
   library.impl("check_finite_", torch::CppFunction::makeFallthrough());
   library.impl("unscale_", torch::CppFunction::makeFallthrough());
+  library.impl("unscale_norm_", torch::CppFunction::makeFallthrough());
+  library.impl("clip_", torch::CppFunction::makeFallthrough());
   library.impl("update_scale_", torch::CppFunction::makeFallthrough());
 }
 

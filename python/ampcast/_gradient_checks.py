@@ -36,6 +36,34 @@ class GradientChecks(TorchGradScaler):
         self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = found
         return found
 
+    def _unscale_and_clip_(
+        self, optimizer: torch.optim.Optimizer, max_norm: float, norm_type: float, error_if_nonfinite: bool
+    ) -> torch.Tensor | None:
+        """Unscale what is not yet, clip, and return the norm; None where ampcast's operators cannot clip."""
+        scale, _ = self._check_scale_growth_tracker("clip_grad_norm_")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.STEPPED:
+            raise RuntimeError("clip_grad_norm_() is being called after step().")
+        is_first = state["stage"] is OptState.READY
+        inv_scale = _C.inverse_of_scale(scale) if is_first else torch.ones_like(scale)
+        clipped = _C.unscale_and_clip_gradients_(
+            optimizer, inv_scale, torch.zeros_like(scale), max_norm, norm_type, error_if_nonfinite
+        )
+        if clipped is None:
+            if is_first:
+                self.unscale_(optimizer)
+            return None
+        found, norm = clipped
+        if is_first:
+            state["found_inf_per_device"], state["stage"] = found, OptState.UNSCALED
+        if error_if_nonfinite and not norm.isfinite():
+            raise RuntimeError(
+                f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. "
+                "To disable this error and scale the gradients by the non-finite norm anyway, "
+                "set `error_if_nonfinite=False`"
+            )
+        return norm
+
     def _step_fused(self, optimizer: Any, *args: Any, **kwargs: Any) -> float | None:
         """Step an optimizer that reads `grad_scale` and `found_inf` from its attributes."""
         scale, _ = self._check_scale_growth_tracker("step")

@@ -20,7 +20,7 @@ torch_autocast = torch.amp.autocast_mode.autocast
 SLOT_DEVICE = "ipu"
 _SLOT_DTYPE = torch.bfloat16
 _POLICIES = ("default", "torch")
-DEVICES = ("cpu", "cuda", "xpu", "mps", "mtia", "maia", "hpu", "xla")
+_DEVICES = ("cpu", "cuda", "xpu", "mps", "mtia", "maia", "hpu", "xla")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _Context = contextlib.AbstractContextManager[None]
@@ -58,7 +58,12 @@ def _traced_slot(device_type: str, policy: str) -> bool:
     """Whether the slot is on in a region of `device_type` just entered, which torch may have disabled."""
     if torch.is_autocast_enabled(device_type):
         return policy != "torch"
-    return torch.is_autocast_enabled(SLOT_DEVICE) and any(torch.is_autocast_enabled(device) for device in DEVICES)
+    return torch.is_autocast_enabled(SLOT_DEVICE) and traced_is_enabled()
+
+
+def traced_is_enabled() -> bool:
+    """Whether any device is autocast, where torch.compile traces, which cannot ask `_C`."""
+    return any(torch.is_autocast_enabled(device) for device in _DEVICES)
 
 
 def traced_policy() -> str:

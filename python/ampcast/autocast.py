@@ -9,7 +9,6 @@ import torch
 
 from ampcast import _C
 from ampcast._regions import (
-    DEVICES,
     SLOT_DEVICE,
     Function,
     check_policy,
@@ -19,6 +18,7 @@ from ampcast._regions import (
     torch_autocast,
     traced_autocast,
     traced_disabled,
+    traced_is_enabled,
     traced_policy,
 )
 
@@ -133,9 +133,9 @@ def is_enabled(device_type: str | None = None) -> bool:
     Raises:
         RuntimeError: ``device_type`` has no autocast.
     """
-    if device_type is None:
-        return any(torch.is_autocast_enabled(device) for device in DEVICES)
-    return torch.is_autocast_enabled(device_type)
+    if device_type is not None:
+        return torch.is_autocast_enabled(device_type)
+    return traced_is_enabled() if torch.compiler.is_dynamo_compiling() else _C.is_enabled()
 
 
 def get_dtype(device_type: str) -> torch.dtype:

@@ -109,6 +109,45 @@ class GradScaler(GradientChecks):
         """
         super().unscale_(optimizer)
 
+    def clip_grad_norm_(
+        self,
+        optimizer: torch.optim.Optimizer,
+        max_norm: float,
+        norm_type: float = 2.0,
+        error_if_nonfinite: bool = False,
+    ) -> torch.Tensor:
+        """Unscale the gradients if `unscale_` was not called, and clip their norm to `max_norm`.
+
+        `unscale_` and `torch.nn.utils.clip_grad_norm_` of all of the optimizer's parameters in one call, in at most two
+        passes over the gradients, the second only where clipping is due. Dense gradients with `norm_type` 2 or infinity
+        take the fused operators, everything else torch's function. May be called again; a disabled scaler only clips.
+        Waits for a device only for `error_if_nonfinite`.
+
+        Args:
+            optimizer: the optimizer that owns the gradients, all of them accumulated.
+            max_norm: the norm to clip to, from 0 on.
+            norm_type: the order of the norm, infinity included.
+            error_if_nonfinite: raise if the norm is Inf or NaN. Without it such gradients are multiplied by 0 or NaN, as
+                torch does, and `step` skips them.
+
+        Returns:
+            The norm that the unscaled gradients had, of shape (), on the device of the first gradient; float32 when
+            fused, else what torch returns.
+
+        Raises:
+            AssertionError: `scale` was not called before.
+            RuntimeError: called after `step`; or the norm is not finite and `error_if_nonfinite` is set: the gradients are
+                then unscaled and not clipped, and `step` skips.
+            ValueError: `max_norm` is negative or NaN, or a gradient is float16.
+        """
+        norm_type = float(norm_type)
+        if self._enabled:
+            norm = self._unscale_and_clip_(optimizer, _C.checked_max_norm(max_norm), norm_type, error_if_nonfinite)
+            if norm is not None:
+                return norm
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        return torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite)
+
     def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> float | None:
         """Unscale the gradients if `unscale_` was not called, and step `optimizer` unless they hold Inf or NaN.
 

@@ -184,6 +184,58 @@ TEST_CASE("calls out of order are refused with torch's messages") {
   CHECK(scaler.step(optimizer));
 }
 
+TEST_CASE("clip_grad_norm_ unscales, returns the norm and clips, then step takes the clipped gradients") {
+  GradScaler scaler = cpu_scaler(4.0);
+  const at::Tensor parameter = parameter_with_gradient(torch::tensor({12.0F, 16.0F}));
+  torch::optim::SGD optimizer({parameter}, 1.0);
+  scaler.scale(torch::ones({}));
+  CHECK(scaler.clip_grad_norm_(optimizer, 2.5).item<float>() == 5.0F);
+  CHECK(torch::allclose(parameter.grad(), torch::tensor({1.5F, 2.0F})));
+  CHECK(torch::allclose(scaler.clip_grad_norm_(optimizer, kInf), torch::tensor(2.5F)));
+  CHECK(scaler.clip_grad_norm_(optimizer, 2.5, kInf).item<float>() == parameter.grad()[1].item<float>());
+  CHECK(scaler.step(optimizer));
+  CHECK(torch::allclose(parameter, torch::tensor({-0.5F, -1.0F})));
+  CHECK_THROWS_WITH(scaler.clip_grad_norm_(optimizer, 1.0), ContainsSubstring("is being called after step()"));
+}
+
+TEST_CASE("clip_grad_norm_ hands other norms and sparse gradients to torch") {
+  GradScaler scaler = cpu_scaler(4.0);
+  const at::Tensor parameter = parameter_with_gradient(torch::tensor({12.0F, 16.0F}));
+  torch::optim::SGD optimizer({parameter}, 1.0);
+  scaler.scale(torch::ones({}));
+  CHECK(scaler.clip_grad_norm_(optimizer, 100.0, 1.0).item<float>() == 7.0F);
+  CHECK(parameter.grad().equal(torch::tensor({3.0F, 4.0F})));
+  CHECK(scaler.step(optimizer));
+}
+
+TEST_CASE("clip_grad_norm_ with error_if_nonfinite leaves unscaled gradients and a step that skips") {
+  GradScaler scaler = cpu_scaler(4.0);
+  const at::Tensor parameter = parameter_with_gradient(torch::tensor({8.0F, kInf}));
+  torch::optim::SGD optimizer({parameter}, 1.0);
+  scaler.scale(torch::ones({}));
+  CHECK_THROWS_WITH(
+      scaler.clip_grad_norm_(optimizer, 1.0, 2.0, /*error_if_nonfinite=*/true),
+      ContainsSubstring("The total norm of order 2 for gradients from `parameters` is non-finite"));
+  CHECK(parameter.grad().equal(torch::tensor({2.0F, kInf})));
+  CHECK_FALSE(scaler.step(optimizer));
+}
+
+TEST_CASE("clip_grad_norm_ refuses a bad max_norm before it changes anything, and only clips when disabled") {
+  const at::Tensor parameter = parameter_with_gradient(torch::tensor({3.0F, 4.0F}));
+  torch::optim::SGD optimizer({parameter}, 1.0);
+  GradScaler scaler = cpu_scaler(4.0);
+  CHECK_THROWS_WITH(scaler.clip_grad_norm_(optimizer, 1.0), ContainsSubstring("Attempted clip_grad_norm_ but _scale"));
+  scaler.scale(torch::ones({}));
+  CHECK_THROWS_AS(scaler.clip_grad_norm_(optimizer, -1.0), c10::ValueError);
+  CHECK_THROWS_AS(scaler.clip_grad_norm_(optimizer, kNaN), c10::ValueError);
+  CHECK(parameter.grad().equal(torch::tensor({3.0F, 4.0F})));
+  GradScalerOptions options;
+  options.enabled = false;
+  GradScaler disabled(at::kCPU, options);
+  CHECK(disabled.clip_grad_norm_(optimizer, 1.0).item<float>() == 5.0F);
+  CHECK(torch::allclose(parameter.grad(), torch::tensor({0.6F, 0.8F})));
+}
+
 TEST_CASE("optimizer without gradients is refused") {
   GradScaler scaler = cpu_scaler();
   torch::optim::SGD optimizer({torch::ones({2}, torch::requires_grad())}, 0.1);

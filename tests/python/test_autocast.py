@@ -408,6 +408,16 @@ def test_queries_follow_the_region() -> None:
         ampcast.is_enabled("abacus")
 
 
+def test_is_enabled_asks_the_device_that_an_extension_brings() -> None:
+    backend = torch._C._get_privateuse1_backend_name()
+    torch.set_autocast_enabled(backend, True)
+    try:
+        assert ampcast.is_enabled()
+    finally:
+        torch.set_autocast_enabled(backend, False)
+    assert not ampcast.is_enabled()
+
+
 @pytest.mark.parametrize("value", [torch.ones(2, 2, dtype=torch.float16), torch.ones(2, 2)])
 def test_two_regions_of_different_dtypes_do_not_share_casts_of_inputs(value: torch.Tensor) -> None:
     with ampcast.autocast("cpu", dtype=torch.float16):

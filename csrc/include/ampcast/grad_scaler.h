@@ -68,6 +68,22 @@ class AMPCAST_API GradScaler {
   /// \throws c10::ValueError if a gradient is float16.
   void unscale_(torch::optim::Optimizer& optimizer);
 
+  /// Unscales the gradients of `optimizer` if `unscale_` was not called, and clips their norm to `max_norm`:
+  /// `unscale_` and `torch::nn::utils::clip_grad_norm_` in one call, in two passes over the gradients at most.
+  ///
+  /// Dense gradients with `norm_type` 2 or infinity take the fused operators, everything else torch's function.
+  /// May be called again; a scaler that is disabled only clips. Waits for a device only for `error_if_nonfinite`, and in
+  /// torch's function.
+  /// \returns the norm that the unscaled gradients had, shape (), on the first gradient's device; float32 when fused.
+  /// \throws c10::Error as `unscale_` but for being called again; when the norm is not finite and `error_if_nonfinite` is
+  ///   true, and then the gradients are unscaled and not clipped, and `step` will skip.
+  /// \throws c10::ValueError if `max_norm` is negative or NaN.
+  at::Tensor clip_grad_norm_(
+      torch::optim::Optimizer& optimizer,
+      double max_norm,
+      double norm_type = 2.0,
+      bool error_if_nonfinite = false);
+
   /// Steps `optimizer` unless its unscaled gradients hold Inf or NaN; waits for the device, as torch does.
   ///
   /// \returns true if the step was taken, false if it was skipped.
@@ -114,6 +130,7 @@ class AMPCAST_API GradScaler {
   };
 
   void require_scale(const char* caller) const;
+  OptimizerState& state_to_clip(const torch::optim::Optimizer& optimizer);
   at::Tensor multiply_by_scale(const at::Tensor& output);
   int64_t growth_tracker() const;
 

@@ -36,6 +36,28 @@ AMPCAST_API void check_finite_(
 ///   mode is on.
 AMPCAST_API void unscale_(at::TensorList grads, at::Tensor& found_inf, const at::Tensor& inv_scale);
 
+/// `unscale_`, which in the same pass sets `norm`, one float32 element, to the norm of all written elements together.
+///
+/// `norm_type` is 2 or infinity. Squares are added in float64 in an order that depends on the list alone: the same input
+/// gives the same bits for any number of threads, within 1 ulp of the exact norm, and finite gradients set no `found_inf`
+/// whatever their norm (which is Inf beyond float32). With Inf or NaN among the gradients the norm is Inf or NaN.
+/// \throws c10::Error as `unscale_`, and if `norm` is not one float32 element or a leaf that requires grad while grad
+///   mode is on; c10::ValueError for another `norm_type`.
+AMPCAST_API void unscale_norm_(
+    at::TensorList grads,
+    at::Tensor& found_inf,
+    const at::Tensor& inv_scale,
+    at::Tensor& norm,
+    double norm_type = 2.0);
+
+/// Multiplies `grads` by `max_norm / (norm + 1e-6)`, if that is below 1: clips gradients whose norm is `norm`.
+///
+/// The coefficient is taken in float32, as `torch.nn.utils.clip_grads_with_norm_` takes it; where it is 1 nothing is
+/// read or written. A NaN norm makes all gradients NaN, as there. Two entries of `grads` must not share memory.
+/// \param norm one float32 element on the gradients' device.
+/// \throws c10::Error as `unscale_`; c10::ValueError if `max_norm` is negative or NaN.
+AMPCAST_API void clip_(at::TensorList grads, const at::Tensor& norm, double max_norm);
+
 /// Applies torch's scale rule to `scale` (one float32 element) and `growth_tracker` (one int32 element) in place.
 ///
 /// If `found_inf` is not 0: `scale *= backoff_factor`, tracker 0. Otherwise the tracker advances; when it reaches

@@ -10,7 +10,9 @@ void check_finite_(at::TensorList grads, at::Tensor& found_inf, const std::optio
   check_arguments_of_check_finite(grads, found_inf, inv_scale);
   const float factor = inv_scale.has_value() ? *inv_scale->const_data_ptr<float>() : 1.0f;
   const auto kernel = factor == 1.0f ? &RealKernels::check : &RealKernels::check_product;
-  walk_gradients(grads, kernel, factor, *found_inf.mutable_data_ptr<float>());
+  if (walk_gradients(grads, {kernel, factor}).non_finite) {
+    set_found_inf(found_inf);
+  }
 }
 
 } // namespace ampcast::scaler::cpu

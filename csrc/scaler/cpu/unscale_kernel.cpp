@@ -10,7 +10,9 @@ void unscale_(at::TensorList grads, at::Tensor& found_inf, const at::Tensor& inv
   check_arguments_of_unscale(grads, found_inf, inv_scale);
   const float factor = *inv_scale.const_data_ptr<float>();
   const auto kernel = factor == 1.0f ? &RealKernels::check : &RealKernels::unscale;
-  walk_gradients(grads, kernel, factor, *found_inf.mutable_data_ptr<float>());
+  if (walk_gradients(grads, {kernel, factor}).non_finite) {
+    set_found_inf(found_inf);
+  }
 }
 
 } // namespace ampcast::scaler::cpu

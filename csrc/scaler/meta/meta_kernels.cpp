@@ -11,6 +11,19 @@ void unscale_(at::TensorList grads, at::Tensor& found_inf, const at::Tensor& inv
   check_arguments_of_unscale(grads, found_inf, inv_scale);
 }
 
+void unscale_norm_(
+    at::TensorList grads,
+    at::Tensor& found_inf,
+    const at::Tensor& inv_scale,
+    at::Tensor& norm,
+    double norm_type) {
+  check_arguments_of_unscale_norm(grads, found_inf, inv_scale, norm, norm_type);
+}
+
+void clip_(at::TensorList grads, const at::Tensor& norm, double max_norm) {
+  check_arguments_of_clip(grads, norm, max_norm);
+}
+
 void update_scale_(
     at::Tensor& scale,
     at::Tensor& growth_tracker,

@@ -4,8 +4,12 @@
 
 #include <ATen/cpu/vec/vec.h>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <type_traits>
 
 namespace ampcast::scaler::cpu {
@@ -156,9 +160,91 @@ bool visit(void* data, int64_t count, float inv_scale) {
   return any_reaches(all, Step::kThreshold);
 }
 
+// The norms accumulate in as many lanes whatever the width of a vector, so that the order of additions is always the same.
+constexpr int64_t kLanes = 32;
+
+template <typename T>
+using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+template <typename T>
+void widen(const T* numbers, Wide<T>* wide) {
+  if constexpr (std::is_same_v<T, Wide<T>>) {
+    std::copy_n(numbers, kLanes, wide);
+  } else {
+    for (int64_t i = 0; i < kLanes; i += Vectorized<T>::size()) {
+      const auto [low, high] = to_float(Vectorized<T>::loadu(numbers + i));
+      low.store(wide + i);
+      high.store(wide + i + Vectorized<float>::size());
+    }
+  }
+}
+
+// Calls `add` with kLanes numbers at a time, the last of them filled up with zeros, which change no norm.
+template <typename T, typename Add>
+void for_each_lanes(const void* data, int64_t count, const Add& add) {
+  const T* numbers = static_cast<const T*>(data);
+  Wide<T> wide[kLanes];
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    widen(numbers + i, wide);
+    add(wide);
+  }
+  if (i < count) {
+    T padded[kLanes] = {};
+    std::copy_n(numbers + i, count - i, padded);
+    widen(padded, wide);
+    add(wide);
+  }
+}
+
+// In double, where the square of a float32 is exact and none overflows.
+template <typename T>
+double sum_squares(const void* data, int64_t count) {
+  double sums[kLanes] = {};
+  for_each_lanes<T>(data, count, [&sums](const Wide<T>* numbers) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const double number = numbers[lane];
+      sums[lane] += number * number;
+    }
+  });
+  return std::accumulate(std::begin(sums), std::end(sums), 0.0);
+}
+
+// The bits of a number without its sign are ordered as magnitudes are, NaN above Inf.
+template <typename Number>
+auto magnitude_bits(Number number) {
+  using Bits = std::conditional_t<sizeof(Number) == 8, uint64_t, uint32_t>;
+  return std::bit_cast<Bits>(number) & (std::numeric_limits<Bits>::max() >> 1);
+}
+
+template <typename T>
+double largest(const void* data, int64_t count) {
+  decltype(magnitude_bits(Wide<T>())) bits[kLanes] = {};
+  for_each_lanes<T>(data, count, [&bits](const Wide<T>* numbers) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      bits[lane] = std::max(bits[lane], magnitude_bits(numbers[lane]));
+    }
+  });
+  return std::bit_cast<Wide<T>>(*std::max_element(std::begin(bits), std::end(bits)));
+}
+
+template <typename T>
+double largest_complex(const void* data, int64_t count) {
+  uint64_t bits = 0;
+  for_each_lanes<T>(data, count, [&bits](const Wide<T>* numbers) {
+    for (int64_t lane = 0; lane < kLanes; lane += 2) {
+      bits = std::max(bits, magnitude_bits(std::hypot(double{numbers[lane]}, double{numbers[lane + 1]})));
+    }
+  });
+  return std::bit_cast<double>(bits);
+}
+
 template <typename T>
 constexpr RealKernels kernels_of() {
-  return {&visit<T, Inspect<T>>, &visit<T, Multiply<T, false>>, &visit<T, Multiply<T, true>>};
+  return {
+      &visit<T, Inspect<T>>, &visit<T, Multiply<T, false>>, &visit<T, Multiply<T, true>>,
+      &sum_squares<T>,       &largest<T>,                   &largest_complex<T>,
+  };
 }
 
 } // namespace

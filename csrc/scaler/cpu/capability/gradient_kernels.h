@@ -14,11 +14,17 @@ inline constexpr int kRealTypes = 4;
 /// Visits `count` contiguous numbers at `data` and returns whether any *result*, rounded to its type, is Inf or NaN.
 using GradientKernel = bool (*)(void* data, int64_t count, float inv_scale);
 
+/// Reads `count` contiguous numbers at `data`; all instruction sets add in the same order.
+using NormKernel = double (*)(const void* data, int64_t count);
+
 /// The kernels of one real type.
 struct RealKernels {
   GradientKernel check; // the numbers as they are; reads only, ignores inv_scale
   GradientKernel check_product; // the numbers times inv_scale; reads only
   GradientKernel unscale; // writes the numbers times inv_scale
+  NormKernel sum_squares;
+  NormKernel largest; // magnitude; NaN if there is one
+  NormKernel largest_complex; // the same of pairs of numbers
 };
 
 /// The kernels of one instruction set.
