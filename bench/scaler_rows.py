@@ -1,4 +1,4 @@
-"""Rows C1 to C6: unscaling and checking gradients, at the operator and through the scaler."""
+"""Rows C1 to C8: unscaling, checking and clipping gradients, at the operator and through the scaler."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ SCALE = 1 + 2**-23
 UNSCALE = "unscale, op"
 CHECK = "check only, op"
 SCALER = "unscale, scaler"
+CLIP = "unscale and clip"
 STATEMENTS = {
     UNSCALE: (
         "ops.unscale_(gradients, found_inf, inv_scale)",
@@ -30,17 +31,31 @@ STATEMENTS = {
         "torch_unscale_(gradients, found_inf, one)",
     ),
 }
-PEERS = {UNSCALE: "torch op", CHECK: "torch op, scale 1", SCALER: "torch.amp"}
+PEERS = {UNSCALE: "torch op", CHECK: "torch op, scale 1", SCALER: "torch.amp", CLIP: "torch.amp"}
+
+# A scale below 1 lets the gradients grow by as much as clipping takes back, so that clipping is always due.
+CLIP_SCALE = 1 - 2**-10
+MAX_NORM = 10.0
+
+
+def transformer_sizes(vocabulary: int = 8192, width: int = 256, layers: int = 6) -> list[int]:
+    """Return the sizes of the parameters of a small language model, biases and norms included: 87 of 10.1 million."""
+
+    def linear(inputs: int, outputs: int) -> list[int]:
+        return [inputs * outputs, outputs]
+
+    attention = [*linear(width, 3 * width), *linear(3 * width, width), *linear(width, width)]
+    layer = [width, width, *attention, width, width, *linear(width, 4 * width), *linear(4 * width, width)]
+    return [vocabulary * width, *(layer * layers), *linear(width, vocabulary)]
 
 
 @dataclass(frozen=True)
 class ScalerCase:
-    """A row to measure: `count` gradients of `numel` elements each."""
+    """A row to measure: gradients of `sizes` elements each."""
 
     number: str
     what: str
-    count: int
-    numel: int
+    sizes: list[int]
     dtype: torch.dtype
     goal: float
     threads: int = 2
@@ -51,17 +66,19 @@ class ScalerCase:
 
 
 CASES = (
-    ScalerCase("C1", UNSCALE, 1000, 64, torch.float32, 3.0),
-    ScalerCase("C1", SCALER, 1000, 64, torch.float32, 8.0),
-    ScalerCase("C2", UNSCALE, 1000, 1024, torch.float32, 3.5),
-    ScalerCase("C2", UNSCALE, 1000, 1024, torch.bfloat16, 2.5),
-    ScalerCase("C3", UNSCALE, 1000, 16384, torch.float32, 1.6),
-    ScalerCase("C3", UNSCALE, 1000, 16384, torch.float32, 1.15, threads=1),
-    ScalerCase("C4", UNSCALE, 1, 64 * 2**20, torch.float32, 0.97),
-    ScalerCase("C4", UNSCALE, 1, 64 * 2**20, torch.bfloat16, 1.08),
-    ScalerCase("C5", CHECK, 1, 64 * 2**20, torch.float32, 1.1),
-    ScalerCase("C5", CHECK, 1, 64 * 2**20, torch.bfloat16, 1.4),
-    ScalerCase("C6", SCALER, 1000, 1024, torch.float32, 6.0),
+    ScalerCase("C1", UNSCALE, [64] * 1000, torch.float32, 3.0),
+    ScalerCase("C1", SCALER, [64] * 1000, torch.float32, 8.0),
+    ScalerCase("C2", UNSCALE, [1024] * 1000, torch.float32, 3.5),
+    ScalerCase("C2", UNSCALE, [1024] * 1000, torch.bfloat16, 2.5),
+    ScalerCase("C3", UNSCALE, [16384] * 1000, torch.float32, 1.6),
+    ScalerCase("C3", UNSCALE, [16384] * 1000, torch.float32, 1.15, threads=1),
+    ScalerCase("C4", UNSCALE, [64 * 2**20], torch.float32, 0.97),
+    ScalerCase("C4", UNSCALE, [64 * 2**20], torch.bfloat16, 1.08),
+    ScalerCase("C5", CHECK, [64 * 2**20], torch.float32, 1.1),
+    ScalerCase("C5", CHECK, [64 * 2**20], torch.bfloat16, 1.4),
+    ScalerCase("C6", SCALER, [1024] * 1000, torch.float32, 6.0),
+    ScalerCase("C7", CLIP, transformer_sizes(), torch.float32, 4.0),
+    ScalerCase("C8", CLIP, [1024] * 1000, torch.float32, 20.0),
 )
 
 
@@ -73,9 +90,9 @@ def measure(only: str, threads: int | None, cores: int, effort: Effort) -> Itera
 
 
 def measure_case(case: ScalerCase, threads: int, effort: Effort) -> Row:
-    count, numel = max(1, case.count // effort.shrink), max(64, case.numel // effort.shrink)
-    optimizer = optimizer_with_gradients(count, numel, case.dtype)
-    compared = use_scaler if case.what == SCALER else call_operator
+    sizes = shrunk(case.sizes, effort.shrink)
+    optimizer = optimizer_with_gradients(sizes, case.dtype)
+    compared = {SCALER: use_scaler, CLIP: clip}.get(case.what, call_operator)
     blocks = {
         **compared(case.what, optimizer, threads, effort),
         **floor_probes(case.what, optimizer, threads, effort),
@@ -83,7 +100,7 @@ def measure_case(case: ScalerCase, threads: int, effort: Effort) -> Row:
     return Row(
         case=case.name,
         dtype="bf16" if case.dtype == torch.bfloat16 else "fp32",
-        shape=f"{count} x {numel}",
+        shape=f"{len(sizes)} x {sizes[0]}" if len(set(sizes)) == 1 else f"{len(sizes)}, {sum(sizes)} in all",
         threads=threads,
         peer=PEERS[case.what],
         goal=Goal(case.goal),
@@ -91,12 +108,16 @@ def measure_case(case: ScalerCase, threads: int, effort: Effort) -> Row:
     )
 
 
-def optimizer_with_gradients(count: int, numel: int, dtype: torch.dtype) -> torch.optim.Optimizer:
+def shrunk(sizes: list[int], divisor: int) -> list[int]:
+    return [max(64, size // divisor) for size in sizes[: max(1, len(sizes) // divisor)]]
+
+
+def optimizer_with_gradients(sizes: list[int], dtype: torch.dtype) -> torch.optim.Optimizer:
     """Gradients that parameters own, as in use.
 
     For a tensor that only Python owns, torch takes and gives back the GIL on each call of an operator.
     """
-    parameters = [torch.nn.Parameter(torch.zeros(numel, dtype=dtype)) for _ in range(count)]
+    parameters = [torch.nn.Parameter(torch.zeros(size, dtype=dtype)) for size in sizes]
     for parameter in parameters:
         parameter.grad = torch.randn_like(parameter)
     return torch.optim.SGD(parameters)
@@ -132,6 +153,28 @@ def use_scaler(_: str, optimizer: torch.optim.Optimizer, threads: int, effort: E
     return {
         "ours": unscale(ampcast.GradScaler("cpu", init_scale=SCALE)),
         "peer": unscale(torch.amp.GradScaler("cpu", init_scale=SCALE)),
+    }
+
+
+def clip(_: str, optimizer: torch.optim.Optimizer, threads: int, effort: Effort) -> dict[str, Block]:
+    def block(statement: str, scaler: torch.amp.GradScaler) -> Block:
+        scaler.scale(torch.ones(1))
+        variables = {
+            "scaler": scaler,
+            "optimizer": optimizer,
+            "states": scaler._per_optimizer_states,
+            "parameters": optimizer.param_groups[0]["params"],
+            "max_norm": MAX_NORM,
+            "torch_clip_": torch.nn.utils.clip_grad_norm_,
+        }
+        return timed(f"{statement}; states.clear()", variables, threads, effort)
+
+    return {
+        "ours": block("scaler.clip_grad_norm_(optimizer, max_norm)", ampcast.GradScaler("cpu", init_scale=CLIP_SCALE)),
+        "peer": block(
+            "scaler.unscale_(optimizer); torch_clip_(parameters, max_norm)",
+            torch.amp.GradScaler("cpu", init_scale=CLIP_SCALE),
+        ),
     }
 
 

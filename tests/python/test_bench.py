@@ -20,6 +20,7 @@ CASES = [
         "C3 unscale, op",
     ],
     *["C4 unscale, op", "C4 unscale, op", "C5 check only, op", "C5 check only, op", "C6 unscale, scaler"],
+    *["C7 unscale and clip", "C8 unscale and clip"],
     *["C16 nothing to cast", "C16 cached parameter", "C16 op not listed"],
     *["C16 enter and leave", "C16 enter and leave, same instance"],
 ]

@@ -1,5 +1,6 @@
 """The scaler's operators as torch.ops: registration, fake tensors, torch.compile, and the same bits from every kernel."""
 
+import functools
 import hashlib
 import itertools
 import os
@@ -22,6 +23,8 @@ DTYPES = [*REAL_DTYPES, torch.complex64, torch.complex128]
 
 check_finite_ = torch.ops.ampcast.check_finite_.default
 unscale_ = torch.ops.ampcast.unscale_.default
+unscale_norm_ = torch.ops.ampcast.unscale_norm_.default
+clip_ = torch.ops.ampcast.clip_.default
 update_scale_ = torch.ops.ampcast.update_scale_.default
 
 
@@ -43,6 +46,9 @@ SAMPLES: dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]] = {
     "check_finite_ with inv_scale": lambda: (check_finite_, (gradients(), scalar(0.0), scalar(0.5))),
     "unscale_": lambda: (unscale_, (gradients(), scalar(0.0), scalar(0.5))),
     "unscale_ of nothing": lambda: (unscale_, ([], scalar(0.0), scalar(0.5))),
+    "unscale_norm_": lambda: (unscale_norm_, (gradients(), scalar(0.0), scalar(0.5), scalar(0.0))),
+    "unscale_norm_ inf": lambda: (unscale_norm_, (gradients(), scalar(0.0), scalar(0.5), scalar(0.0), INF)),
+    "clip_": lambda: (clip_, (gradients(), scalar(3.0), 1.0)),
     "update_scale_": lambda: (update_scale_, update_scale_arguments()),
 }
 
@@ -53,7 +59,7 @@ def test_opcheck(sample: str) -> None:
     assert set(opcheck(op, args).values()) == {"SUCCESS"}
 
 
-@pytest.mark.parametrize("op", [check_finite_, unscale_, update_scale_])
+@pytest.mark.parametrize("op", [check_finite_, unscale_, unscale_norm_, clip_, update_scale_])
 def test_operators_are_tagged_as_safe_to_compile_and_return_nothing(op: torch._ops.OpOverload) -> None:
     assert torch.Tag.pt2_compliant_tag in op.tags
     assert op._schema.returns == []
@@ -72,10 +78,13 @@ def test_unscale_does_not_move_the_version_counters_as_torch_does_not() -> None:
 def unscale_and_update(grads: list[torch.Tensor], state: tuple[torch.Tensor, ...]) -> torch.Tensor:
     """One step of a scaler; the sum shows that what follows sees what was written."""
     scale, tracker, found_inf = state
+    norm = torch.empty(1)
     unscale_(grads, found_inf, scale.reciprocal())
+    unscale_norm_(grads, found_inf, scale, norm)
+    clip_(grads, norm, 1.0)
     update_scale_(scale, tracker, found_inf, 2.0, 0.5, 1)
     check_finite_(grads, found_inf)
-    return torch.stack([grad.sum() for grad in grads]).sum() + scale
+    return torch.stack([grad.sum() for grad in grads]).sum() + scale + norm
 
 
 @pytest.mark.parametrize(("backend", "dynamic"), [("eager", False), ("aot_eager", True), ("inductor", False)])
@@ -89,9 +98,10 @@ def test_compiled_step_gives_the_eager_values(backend: str, dynamic: bool) -> No
     compiled_step = torch.compile(unscale_and_update, backend=backend, fullgraph=True, dynamic=dynamic)
     for value in (3.0, INF):
         eager, compiled = arguments(value), arguments(value)
-        torch.testing.assert_close(compiled_step(*compiled), unscale_and_update(*eager), rtol=0, atol=0)
+        same = functools.partial(torch.testing.assert_close, rtol=0, atol=0, equal_nan=True)
+        same(compiled_step(*compiled), unscale_and_update(*eager))
         for a, b in zip(itertools.chain(*eager), itertools.chain(*compiled), strict=True):
-            torch.testing.assert_close(a, b, rtol=0, atol=0)
+            same(a, b)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -101,6 +111,8 @@ def test_fake_tensors_run_the_checks_and_nothing_else(device: str) -> None:
         found_inf, inv_scale = torch.zeros(1, device=device), torch.ones(1, device=device)
         assert unscale_(grads, found_inf, inv_scale) is None
         assert check_finite_(grads, found_inf) is None
+        assert unscale_norm_(grads, found_inf, inv_scale, torch.zeros(1, device=device)) is None
+        assert clip_(grads, torch.ones(1, device=device), 0.5) is None
         with pytest.raises(TypeError, match=r"`grads\[0\]` must be float32, .* got Int"):
             unscale_([torch.ones(3, device=device, dtype=torch.int32)], found_inf, inv_scale)
 
@@ -112,6 +124,10 @@ def test_meta_tensors_get_the_errors_of_the_cpu() -> None:
         unscale_([torch.ones(1, device="meta").expand(3)], found_inf, inv_scale)
     with pytest.raises(ValueError, match="`found_inf` must hold one element"):
         check_finite_([], torch.zeros(2, device="meta"))
+    with pytest.raises(ValueError, match="`norm_type` must be 2 or inf"):
+        unscale_norm_([], found_inf, inv_scale, torch.ones(1, device="meta"), 1.0)
+    with pytest.raises(ValueError, match="`max_norm` must be a number from 0 on"):
+        clip_([], torch.ones(1, device="meta"), -1.0)
 
 
 # Values: what only Python can reach
@@ -192,6 +208,14 @@ def digest() -> str:
         for tensor in (*grads, *found_inf):
             real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
             hasher.update(real.nan_to_num(nan=7.0, posinf=INF, neginf=-INF).contiguous().view(torch.uint8).numpy())
+    grads = [torch.randint(-1000, 1000, (n,)).to(d) for d in DTYPES for n in (1, 31, 1001, 300_001)]
+    for norm_type in (2.0, INF):
+        norm = scalar(0.0)
+        unscale_norm_(grads, scalar(0.0), scalar(0.3), norm, norm_type)
+        clip_(grads, norm, 100.0)
+        hasher.update(norm.numpy())
+    for grad in grads:
+        hasher.update(grad.contiguous().view(torch.uint8).numpy())
     return hasher.hexdigest()
 
 
