@@ -24,7 +24,7 @@ QUICK = Effort(rounds=2, block_seconds=0.001, processes=1, retries=0, shrink=64)
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m bench", description="Times ampcast against torch.")
     parser.add_argument("--filter", default="", help="only rows whose case holds this, such as C3 or scaler")
-    parser.add_argument("--threads", type=int, help="of rows C1 to C8; by default 2, and 1 in one row")
+    parser.add_argument("--threads", type=int, help="of rows C1 to C8 and C13; by default 2, and 1 in one row")
     parser.add_argument("--rounds", type=int, default=Effort.rounds, help="a verdict needs 9")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, no verdicts: does every row run?")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write rows and times here, too")

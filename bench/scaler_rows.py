@@ -1,4 +1,4 @@
-"""Rows C1 to C8: unscaling, checking and clipping gradients, at the operator and through the scaler."""
+"""Rows C1 to C8 and C13: unscaling, checking and clipping gradients, and casting parameters."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ UNSCALE = "unscale, op"
 CHECK = "check only, op"
 SCALER = "unscale, scaler"
 CLIP = "unscale and clip"
+COPY = "copy and cast, op"
 STATEMENTS = {
     UNSCALE: (
         "ops.unscale_(gradients, found_inf, inv_scale)",
@@ -31,7 +32,7 @@ STATEMENTS = {
         "torch_unscale_(gradients, found_inf, one)",
     ),
 }
-PEERS = {UNSCALE: "torch op", CHECK: "torch op, scale 1", SCALER: "torch.amp", CLIP: "torch.amp"}
+PEERS = {UNSCALE: "torch op", CHECK: "torch op, scale 1", SCALER: "torch.amp", CLIP: "torch.amp", COPY: "torch._foreach_copy_"}
 
 # A scale below 1 lets the gradients grow by as much as clipping takes back, so that clipping is always due.
 CLIP_SCALE = 1 - 2**-10
@@ -51,7 +52,7 @@ def transformer_sizes(vocabulary: int = 8192, width: int = 256, layers: int = 6)
 
 @dataclass(frozen=True)
 class ScalerCase:
-    """A row to measure: gradients of `sizes` elements each."""
+    """A row to measure: gradients, or parameters to cast to bfloat16, of `sizes` elements each."""
 
     number: str
     what: str
@@ -63,6 +64,12 @@ class ScalerCase:
     @property
     def name(self) -> str:
         return f"{self.number} {self.what}"
+
+    @property
+    def dtype_name(self) -> str:
+        if self.what == COPY:
+            return "fp32->bf16"
+        return "bf16" if self.dtype == torch.bfloat16 else "fp32"
 
 
 CASES = (
@@ -79,6 +86,8 @@ CASES = (
     ScalerCase("C6", SCALER, [1024] * 1000, torch.float32, 6.0),
     ScalerCase("C7", CLIP, transformer_sizes(), torch.float32, 4.0),
     ScalerCase("C8", CLIP, [1024] * 1000, torch.float32, 20.0),
+    ScalerCase("C13", COPY, [1024] * 1000, torch.float32, 2.4),
+    ScalerCase("C13", COPY, [64 * 2**20], torch.float32, 1.0),
 )
 
 
@@ -92,14 +101,14 @@ def measure(only: str, threads: int | None, cores: int, effort: Effort) -> Itera
 def measure_case(case: ScalerCase, threads: int, effort: Effort) -> Row:
     sizes = shrunk(case.sizes, effort.shrink)
     optimizer = optimizer_with_gradients(sizes, case.dtype)
-    compared = {SCALER: use_scaler, CLIP: clip}.get(case.what, call_operator)
+    compared = {SCALER: use_scaler, CLIP: clip, COPY: copy_parameters}.get(case.what, call_operator)
     blocks = {
         **compared(case.what, optimizer, threads, effort),
         **floor_probes(case.what, optimizer, threads, effort),
     }
     return Row(
         case=case.name,
-        dtype="bf16" if case.dtype == torch.bfloat16 else "fp32",
+        dtype=case.dtype_name,
         shape=f"{len(sizes)} x {sizes[0]}" if len(set(sizes)) == 1 else f"{len(sizes)}, {sum(sizes)} in all",
         threads=threads,
         peer=PEERS[case.what],
@@ -178,9 +187,26 @@ def clip(_: str, optimizer: torch.optim.Optimizer, threads: int, effort: Effort)
     }
 
 
+def copy_parameters(_: str, optimizer: torch.optim.Optimizer, threads: int, effort: Effort) -> dict[str, Block]:
+    source = gradients_of(optimizer)
+    casts = optimizer_with_gradients([tensor.numel() for tensor in source], torch.bfloat16)
+    variables: dict[str, Any] = {
+        "target": gradients_of(casts),
+        "source": source,
+        "torch_copy_": torch._foreach_copy_,
+        "ops": torch.ops.ampcast,
+    }
+    return {
+        "ours": timed("ops.copy_cast_(target, source)", variables, threads, effort),
+        "peer": timed("torch_copy_(target, source)", variables, threads, effort),
+    }
+
+
 def floor_probes(what: str, optimizer: torch.optim.Optimizer, threads: int, effort: Effort) -> dict[str, Block]:
     """What memory allows: as many bytes in one float32 tensor, scaled in place, copied, or read."""
     numel = sum(gradient.nbytes for gradient in gradients_of(optimizer)) // torch.float32.itemsize
+    if what == COPY:
+        numel = numel * 3 // 4  # half as much is written as is read
     variables = {"source": torch.randn(numel), "target": torch.randn(numel), "factor": INV_SCALE}
     written = {"scale": "source.mul_(factor)", "copy": "target.copy_(source)"}
     probes = {"read": "source.sum()"} if what == CHECK else written

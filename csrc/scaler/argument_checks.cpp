@@ -66,22 +66,45 @@ void check_no_overlap(const Name& name, const at::Tensor& tensor) {
       tensor.sym_strides(), "; pass the tensor it was expanded from, or a clone");
 }
 
+void check_dtype(const Name& name, const at::Tensor& tensor) {
+  TORCH_CHECK_TYPE(
+      gradient_dtype(tensor.scalar_type()).has_value(), name,
+      " must be float32, float64, float16, bfloat16, complex64 or complex128, got ", tensor.scalar_type(),
+      "; convert it first");
+}
+
 void check_gradient(
     const Name& name,
     const at::Tensor& grad,
     const at::Tensor& reference,
     const char* reference_name = "found_inf") {
   check_dense(name, grad);
-  TORCH_CHECK_TYPE(
-      gradient_dtype(grad.scalar_type()).has_value(), name,
-      " must be float32, float64, float16, bfloat16, complex64 or complex128, got ", grad.scalar_type(),
-      "; convert it first");
+  check_dtype(name, grad);
   check_device(name, grad, reference, reference_name);
 }
 
 void check_written(const Name& name, const at::Tensor& tensor) {
   check_writable(name, tensor);
   check_no_overlap(name, tensor);
+}
+
+void check_cast(const Name& name, const at::Tensor& tensor, const at::Tensor& first) {
+  check_dense(name, tensor);
+  check_dtype(name, tensor);
+  TORCH_CHECK(
+      tensor.device() == first.device(), name, " must be on the device of `dst[0]`, ", first.device(), ", got ",
+      tensor.device(), "; call the operator once a device, with sources that are there");
+}
+
+// Whether `src`, as messages name it, can be converted to the dtype of `dst`, element by element.
+void check_pair(const Name& name, const at::Tensor& dst, const at::Tensor& src) {
+  TORCH_CHECK_TYPE(
+      dst.is_complex() == src.is_complex(), name, " must be ", dst.is_complex() ? "complex" : "real",
+      " as its destination is, ", dst.scalar_type(), ", got ", src.scalar_type(),
+      "; take `torch.real` of a complex source, or convert a real one to complex first");
+  TORCH_CHECK_VALUE(
+      dst.sym_sizes() == src.sym_sizes(), name, " must have the shape of its destination, ", dst.sym_sizes(), ", got ",
+      src.sym_sizes(), "; expand it first");
 }
 
 void check_found_inf(const Name& name, const at::Tensor& found_inf) {
@@ -156,6 +179,20 @@ void check_arguments_of_clip(at::TensorList grads, const at::Tensor& norm, doubl
     const Name name{"clip_", "grads", static_cast<int64_t>(i)};
     check_gradient(name, grads[i], norm, "norm");
     check_written(name, grads[i]);
+  }
+}
+
+void check_arguments_of_copy_cast(at::TensorList dst, at::TensorList src) {
+  TORCH_CHECK_VALUE(
+      dst.size() == src.size(), "ampcast::copy_cast_: `src` must have as many tensors as `dst`, ", dst.size(), ", got ",
+      src.size(), "; pass one source for each destination");
+  for (size_t i = 0; i < dst.size(); ++i) {
+    const Name dst_name{"copy_cast_", "dst", static_cast<int64_t>(i)};
+    const Name src_name{"copy_cast_", "src", static_cast<int64_t>(i)};
+    check_cast(dst_name, dst[i], dst[0]);
+    check_cast(src_name, src[i], dst[0]);
+    check_pair(src_name, dst[i], src[i]);
+    check_written(dst_name, dst[i]);
   }
 }
 

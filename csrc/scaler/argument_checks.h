@@ -38,6 +38,9 @@ void check_arguments_of_clip(at::TensorList grads, const at::Tensor& norm, doubl
 /// That each of `grads` can be written in place: it neither overlaps itself nor is a leaf that requires grad in grad mode.
 void check_gradients_are_writable(const char* op, at::TensorList grads);
 
+/// For `copy_cast_`: tensors of `src` may overlap themselves and may require grad.
+void check_arguments_of_copy_cast(at::TensorList dst, at::TensorList src);
+
 /// For `update_scale_`.
 void check_arguments_of_update_scale(
     const at::Tensor& scale,

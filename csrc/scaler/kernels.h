@@ -19,6 +19,7 @@ void unscale_norm_(
     at::Tensor& norm,
     double norm_type);
 void clip_(at::TensorList grads, const at::Tensor& norm, double max_norm);
+void copy_cast_(at::TensorList dst, at::TensorList src);
 void update_scale_(
     at::Tensor& scale,
     at::Tensor& growth_tracker,
@@ -41,6 +42,7 @@ void unscale_norm_(
     at::Tensor& norm,
     double norm_type);
 void clip_(at::TensorList grads, const at::Tensor& norm, double max_norm);
+void copy_cast_(at::TensorList dst, at::TensorList src);
 void update_scale_(
     at::Tensor& scale,
     at::Tensor& growth_tracker,
@@ -50,5 +52,12 @@ void update_scale_(
     int64_t growth_interval);
 
 } // namespace meta
+
+/// What runs for empty lists, which have no device, and for a device without a kernel: the checks, and there an error.
+namespace no_device {
+
+void copy_cast_(at::TensorList dst, at::TensorList src);
+
+} // namespace no_device
 
 } // namespace ampcast::scaler

@@ -17,6 +17,7 @@ constexpr const char* kSchemas[] = {
     "unscale_norm_(Tensor(a!)[] grads, Tensor(b!) found_inf, Tensor inv_scale, Tensor(c!) norm, "
     "float norm_type=2.0) -> ()",
     "clip_(Tensor(a!)[] grads, Tensor norm, float max_norm) -> ()",
+    "copy_cast_(Tensor(a!)[] dst, Tensor[] src) -> ()",
     "update_scale_(Tensor(a!) scale, Tensor(b!) growth_tracker, Tensor found_inf, "
     "float growth_factor, float backoff_factor, int growth_interval) -> ()",
 };
@@ -45,6 +46,7 @@ void implement_meta(c10::DispatchKey key) {
   library.impl("unscale_", TORCH_FN(meta::unscale_));
   library.impl("unscale_norm_", TORCH_FN(meta::unscale_norm_));
   library.impl("clip_", TORCH_FN(meta::clip_));
+  library.impl("copy_cast_", TORCH_FN(meta::copy_cast_));
   library.impl("update_scale_", TORCH_FN(meta::update_scale_));
 }
 
@@ -54,7 +56,14 @@ void implement_cpu() {
   library.impl("unscale_", TORCH_FN(cpu::unscale_));
   library.impl("unscale_norm_", TORCH_FN(cpu::unscale_norm_));
   library.impl("clip_", TORCH_FN(cpu::clip_));
+  library.impl("copy_cast_", TORCH_FN(cpu::copy_cast_));
   library.impl("update_scale_", TORCH_FN(cpu::update_scale_));
+}
+
+// An operator whose tensors are all in lists can be called without any, and so without a device to dispatch by.
+void implement_without_device() {
+  torch::Library& library = leaked_library(torch::Library::IMPL, c10::DispatchKey::CompositeExplicitAutograd);
+  library.impl("copy_cast_", TORCH_FN(no_device::copy_cast_));
 }
 
 // torch's default for operators without a derivative would box every call, only to warn when a result is differentiated.
@@ -64,6 +73,7 @@ void skip_autograd() {
   library.impl("unscale_", torch::CppFunction::makeFallthrough());
   library.impl("unscale_norm_", torch::CppFunction::makeFallthrough());
   library.impl("clip_", torch::CppFunction::makeFallthrough());
+  library.impl("copy_cast_", torch::CppFunction::makeFallthrough());
   library.impl("update_scale_", torch::CppFunction::makeFallthrough());
 }
 
@@ -75,6 +85,7 @@ void register_ops() {
     define_schemas();
     skip_autograd();
     implement_cpu();
+    implement_without_device();
     implement_meta(c10::DispatchKey::Meta);
     for (const c10::DispatchKey key : kNotDense) {
       implement_meta(key);

@@ -2,7 +2,8 @@
 
 namespace ampcast::scaler {
 
-/// Registers the operators `ampcast::check_finite_`, `unscale_` and `update_scale_` with their kernels, once a process.
+/// Registers the operators of `ops.h` with their
+/// kernels, once a process.
 ///
 /// Nothing is registered before the first call. The registrations are never undone: operators outlive whatever order a
 /// process ends in.

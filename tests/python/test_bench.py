@@ -21,6 +21,7 @@ CASES = [
     ],
     *["C4 unscale, op", "C4 unscale, op", "C5 check only, op", "C5 check only, op", "C6 unscale, scaler"],
     *["C7 unscale and clip", "C8 unscale and clip"],
+    *["C13 copy and cast, op", "C13 copy and cast, op"],
     *["C16 nothing to cast", "C16 cached parameter", "C16 op not listed"],
     *["C16 enter and leave", "C16 enter and leave, same instance"],
 ]

@@ -25,6 +25,7 @@ check_finite_ = torch.ops.ampcast.check_finite_.default
 unscale_ = torch.ops.ampcast.unscale_.default
 unscale_norm_ = torch.ops.ampcast.unscale_norm_.default
 clip_ = torch.ops.ampcast.clip_.default
+copy_cast_ = torch.ops.ampcast.copy_cast_.default
 update_scale_ = torch.ops.ampcast.update_scale_.default
 
 
@@ -35,6 +36,12 @@ def scalar(value: float) -> torch.Tensor:
 def gradients() -> list[torch.Tensor]:
     """Return one gradient of each dtype, some of them with gaps."""
     return [torch.randn(5, 6, dtype=dtype)[:, : 6 - i % 2] for i, dtype in enumerate(DTYPES)]
+
+
+def cast_pairs() -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Return destinations of each dtype, and sources of another dtype and other strides."""
+    dtypes = [*REAL_DTYPES[1:], REAL_DTYPES[0], torch.complex128, torch.complex64]
+    return gradients(), [torch.randn(d.shape[::-1], dtype=t).t() for d, t in zip(gradients(), dtypes, strict=True)]
 
 
 def update_scale_arguments() -> tuple[Any, ...]:
@@ -49,6 +56,8 @@ SAMPLES: dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]] = {
     "unscale_norm_": lambda: (unscale_norm_, (gradients(), scalar(0.0), scalar(0.5), scalar(0.0))),
     "unscale_norm_ inf": lambda: (unscale_norm_, (gradients(), scalar(0.0), scalar(0.5), scalar(0.0), INF)),
     "clip_": lambda: (clip_, (gradients(), scalar(3.0), 1.0)),
+    "copy_cast_": lambda: (copy_cast_, cast_pairs()),
+    "copy_cast_ of nothing": lambda: (copy_cast_, ([], [])),
     "update_scale_": lambda: (update_scale_, update_scale_arguments()),
 }
 
@@ -59,7 +68,7 @@ def test_opcheck(sample: str) -> None:
     assert set(opcheck(op, args).values()) == {"SUCCESS"}
 
 
-@pytest.mark.parametrize("op", [check_finite_, unscale_, unscale_norm_, clip_, update_scale_])
+@pytest.mark.parametrize("op", [check_finite_, unscale_, unscale_norm_, clip_, copy_cast_, update_scale_])
 def test_operators_are_tagged_as_safe_to_compile_and_return_nothing(op: torch._ops.OpOverload) -> None:
     assert torch.Tag.pt2_compliant_tag in op.tags
     assert op._schema.returns == []
@@ -70,6 +79,23 @@ def test_unscale_does_not_move_the_version_counters_as_torch_does_not() -> None:
     unscale_([ours], scalar(0.0), scalar(0.5))
     torch._amp_foreach_non_finite_check_and_unscale_([theirs], scalar(0.0), scalar(0.5))
     assert ours._version == theirs._version == 0
+
+
+def test_copy_cast_moves_the_version_counters_of_what_it_writes_as_torch_does() -> None:
+    ours, theirs, source = torch.zeros(3), torch.zeros(3), torch.ones(3, dtype=torch.float16)
+    copy_cast_([ours, ours.new_zeros(2)], [source, torch.ones(2)])
+    theirs.copy_(source)
+    assert ours._version == theirs._version == 1
+    assert source._version == 0
+
+
+def test_copy_cast_of_a_saved_value_is_refused_by_backward() -> None:
+    parameter = torch.ones(3, requires_grad=True)
+    loss = parameter.square().sum()
+    with torch.no_grad():
+        copy_cast_([parameter], [torch.zeros(3, dtype=torch.float64)])
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
 
 
 # torch.compile and fake tensors
@@ -104,6 +130,24 @@ def test_compiled_step_gives_the_eager_values(backend: str, dynamic: bool) -> No
             same(a, b)
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_compiled_copy_cast_gives_the_eager_values(backend: str) -> None:
+    torch._dynamo.reset()
+
+    def cast_and_sum(dst: list[torch.Tensor], src: list[torch.Tensor]) -> torch.Tensor:
+        copy_cast_(dst, [source * 2 for source in src])
+        return torch.stack([d.float().sum() for d in dst])
+
+    def arguments() -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        src = [torch.arange(12.0).view(3, 4), torch.linspace(0, 1, 5).double()]
+        return [torch.zeros(4, 3, dtype=torch.bfloat16).t(), torch.zeros(5)], src
+
+    eager, compiled = arguments(), arguments()
+    result = torch.compile(cast_and_sum, backend=backend, fullgraph=True)(*compiled)
+    torch.testing.assert_close(result, cast_and_sum(*eager), rtol=0, atol=0)
+    torch.testing.assert_close(compiled[0], eager[0], rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_fake_tensors_run_the_checks_and_nothing_else(device: str) -> None:
     with FakeTensorMode():
@@ -113,6 +157,7 @@ def test_fake_tensors_run_the_checks_and_nothing_else(device: str) -> None:
         assert check_finite_(grads, found_inf) is None
         assert unscale_norm_(grads, found_inf, inv_scale, torch.zeros(1, device=device)) is None
         assert clip_(grads, torch.ones(1, device=device), 0.5) is None
+        assert copy_cast_(grads, grads) is None
         with pytest.raises(TypeError, match=r"`grads\[0\]` must be float32, .* got Int"):
             unscale_([torch.ones(3, device=device, dtype=torch.int32)], found_inf, inv_scale)
 
@@ -128,6 +173,11 @@ def test_meta_tensors_get_the_errors_of_the_cpu() -> None:
         unscale_norm_([], found_inf, inv_scale, torch.ones(1, device="meta"), 1.0)
     with pytest.raises(ValueError, match="`max_norm` must be a number from 0 on"):
         clip_([], torch.ones(1, device="meta"), -1.0)
+    copy_cast_([torch.ones(3, device="meta")], [torch.ones(3, device="meta").half()])
+    with pytest.raises(ValueError, match=r"`src\[0\]` must have the shape of its destination, \[3\], got \[2\]"):
+        copy_cast_([torch.ones(3, device="meta")], [torch.ones(2, device="meta")])
+    with pytest.raises(RuntimeError, match=r"`src\[0\]` must be on the device of `dst\[0\]`, meta, got cpu"):
+        copy_cast_([torch.ones(3, device="meta")], [torch.ones(3)])
 
 
 # Values: what only Python can reach
@@ -147,6 +197,23 @@ def test_python_errors_have_the_types_that_python_users_expect() -> None:
         unscale_([torch.ones(3)], scalar(0.0), torch.ones(2))
     with pytest.raises(RuntimeError, match=r"leaf that requires grad.*torch.no_grad\(\)"):
         unscale_([torch.ones(3, requires_grad=True)], *good)
+    with pytest.raises(ValueError, match="`src` must have as many tensors as `dst`, 1, got 0"):
+        copy_cast_([torch.ones(3)], [])
+    with pytest.raises(ValueError, match=r"`src\[0\]` must have the shape of its destination, \[3\], got \[1\]"):
+        copy_cast_([torch.ones(3)], [torch.ones(1)])
+    with pytest.raises(TypeError, match=r"copy_cast_: `src\[0\]` must be real as its destination is, Float"):
+        copy_cast_([torch.ones(3)], [torch.ones(3, dtype=torch.complex64)])
+    with pytest.raises(TypeError, match=r"`src\[0\]` must be dense, got layout SparseCsr"):
+        copy_cast_([torch.eye(3)], [torch.eye(3).to_sparse_csr()])
+
+
+def test_copy_cast_reads_conjugated_and_negated_views() -> None:
+    source = torch.randn(7, dtype=torch.complex64)
+    conjugate, negated = torch.zeros(7, dtype=torch.complex128), torch.zeros(7, dtype=torch.float16)
+    copy_cast_([conjugate], [source.conj()])
+    copy_cast_([negated], [source.conj().imag])
+    assert torch.equal(conjugate, source.conj().to(torch.complex128))
+    assert torch.equal(negated, -source.imag.half())
 
 
 def real_products(grads: torch.Tensor, inv_scale: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -205,7 +272,9 @@ def digest() -> str:
         for grad, found in zip(grads, found_inf, strict=True):
             check_finite_([grad], found, scalar(inv_scale))
         unscale_(grads, scalar(0.0), scalar(inv_scale))
-        for tensor in (*grads, *found_inf):
+        casts = [torch.empty_like(g, dtype=d) for g in grads for d in DTYPES if d.is_complex == g.is_complex()]
+        copy_cast_(casts, [g for g in grads for d in DTYPES if d.is_complex == g.is_complex()])
+        for tensor in (*grads, *found_inf, *casts):
             real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
             hasher.update(real.nan_to_num(nan=7.0, posinf=INF, neginf=-INF).contiguous().view(torch.uint8).numpy())
     grads = [torch.randint(-1000, 1000, (n,)).to(d) for d in DTYPES for n in (1, 31, 1001, 300_001)]

@@ -7,13 +7,14 @@
 #include <cstdint>
 #include <optional>
 
-/// The operators of the gradient scaler, as C++ functions. Each calls the dispatcher operator `ampcast::NAME`, which has CPU
-/// and Meta kernels; from Python they are `torch.ops.ampcast.NAME`.
+/// The operators on gradients and parameters, as C++ functions. Each calls the dispatcher operator `ampcast::NAME`, which
+/// has CPU and Meta kernels; from Python they are `torch.ops.ampcast.NAME`.
 ///
 /// Gradients are dense tensors of one device, in any strides, of dtype float32, float64, float16, bfloat16, complex64 or
 /// complex128, mixed freely in one list. `found_inf` and `inv_scale` hold one float32 element on the gradients' device.
-/// The operators return nothing, run on the calling thread and torch's intra-op threads, never wait for a device, do not move
-/// the gradients' version counters (torch's do not either), and leave everything unchanged when they throw.
+/// The operators return nothing, run on the calling thread and torch's intra-op threads, never wait for a device, and leave
+/// everything unchanged when they throw. Those on gradients do not move the gradients' version counters (torch's do not
+/// either).
 namespace ampcast {
 
 /// Sets `found_inf` to 1 if any element of `grads` would be Inf or NaN after `unscale_`; writes no gradient.
@@ -57,6 +58,19 @@ AMPCAST_API void unscale_norm_(
 /// \param norm one float32 element on the gradients' device.
 /// \throws c10::Error as `unscale_`; c10::ValueError if `max_norm` is negative or NaN.
 AMPCAST_API void clip_(at::TensorList grads, const at::Tensor& norm, double max_norm);
+
+/// Writes each tensor of `src` to its counterpart in `dst`, converted to the latter's dtype: the bits of `Tensor.copy_`, but
+/// for the payload of a NaN.
+///
+/// For parameters and their master weights: all pairs in one pass, which autograd does not record. Each pair has one shape;
+/// strides are free, and a source may be expanded. All tensors are dense and of one device, of dtype float32, float64,
+/// float16 or bfloat16 in any mix, or complex64 and complex128 on both sides. A tensor of `dst` must not share memory with
+/// others of either list. Unlike `unscale_`, this moves the version counter of every tensor of `dst` by one, so that a
+/// backward pass that saved the old value raises.
+/// \throws c10::Error if the lists differ in length, if a pair differs in shape or is complex on one side only, if a tensor is
+///   not dense or not of a listed dtype, if the devices differ, or if a tensor of `dst` overlaps itself or is a leaf that
+///   requires grad while grad mode is on.
+AMPCAST_API void copy_cast_(at::TensorList dst, at::TensorList src);
 
 /// Applies torch's scale rule to `scale` (one float32 element) and `growth_tracker` (one int32 element) in place.
 ///

@@ -1,15 +1,15 @@
 #include "scaler/cpu/gradient_walk.h"
 
+#include "scaler/cpu/choose_kernels.h"
+#include "scaler/cpu/index_space.h"
 #include "scaler/cpu/strided_runs.h"
 #include "scaler/gradient_dtype.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/Version.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <string>
 #include <vector>
 
 namespace ampcast::scaler::cpu {
@@ -19,41 +19,11 @@ namespace {
 // added in their order, so that the sum does not depend on the number of threads.
 constexpr int64_t kBlock = 1 << 14;
 
-// The least work worth a thread: 4 MB of float32, 40 us in cache. A second thread costs 5 us on an idle machine, a slice of
-// the scheduler's time, 20 ms and more, on a busy one; and gradients of some kB lie among objects that the calling thread
-// has just written, so that 1000 of 1024 numbers took two threads 110 to 290 us, from process to process, and one 115 us.
-constexpr int64_t kBlocksPerThread = (1 << 20) / kBlock;
-
-// Threads share no cache line of a tensor that starts at one.
-constexpr int64_t kCutAlignment = 64;
-
-const GradientKernels& choose_gradient_kernels() {
-  [[maybe_unused]] const std::string capability = at::get_cpu_capability();
-#ifdef HAVE_AVX512_CPU_DEFINITION
-  if (capability == "AVX512") {
-    return gradient_kernels_AVX512;
-  }
-#endif
-#ifdef HAVE_AVX2_CPU_DEFINITION
-  if (capability == "AVX2" || capability == "AVX512") {
-    return gradient_kernels_AVX2;
-  }
-#endif
-  return gradient_kernels_DEFAULT;
-}
+constexpr int64_t kBlocksPerThread = kGrainSize / kBlock;
 
 const RealKernels& kernels_for(at::ScalarType real) {
-  static const GradientKernels& kernels = choose_gradient_kernels();
-  switch (real) {
-    case at::kFloat:
-      return kernels[static_cast<size_t>(RealType::kFloat32)];
-    case at::kDouble:
-      return kernels[static_cast<size_t>(RealType::kFloat64)];
-    case at::kHalf:
-      return kernels[static_cast<size_t>(RealType::kFloat16)];
-    default:
-      return kernels[static_cast<size_t>(RealType::kBFloat16)];
-  }
+  static const GradientKernels& kernels = AMPCAST_CHOOSE_KERNELS(gradient_kernels);
+  return kernels[table_index(real)];
 }
 
 bool writes(const Operation& operation) {
@@ -175,18 +145,16 @@ class GradientList {
   }
 
   int64_t numel() const {
-    return gradients_.empty() ? 0 : gradients_.back().end;
+    return numel_of(gradients_);
   }
 
   // Visits a block of the index space.
   Partial visit(int64_t block) const {
-    const int64_t begin = block * kBlock;
-    const auto holds = [](int64_t index, const Gradient& gradient) { return index < gradient.end; };
-    auto gradient = std::upper_bound(gradients_.begin(), gradients_.end(), begin, holds);
     Partial partial(operation_.norm);
-    for (; gradient != gradients_.end() && gradient->begin < begin + kBlock; ++gradient) {
-      visit_part(*gradient, cut(*gradient, begin), cut(*gradient, begin + kBlock), partial);
-    }
+    for_each_part(
+        gradients_, block * kBlock, (block + 1) * kBlock, [&](const Gradient& gradient, int64_t begin, int64_t end) {
+          visit_part(gradient, begin, end, partial);
+        });
     return partial;
   }
 
@@ -206,7 +174,7 @@ class GradientList {
         -1};
     if (!grad.is_non_overlapping_and_dense()) {
       gradient.runs = static_cast<int32_t>(runs_.size());
-      runs_.emplace_back(grad.sizes(), grad.strides());
+      runs_.push_back({grad.sizes(), {grad.strides()}});
       gradient.end = begin + runs_.back().numel();
     }
     if (gradient.begin < gradient.end) {
@@ -214,18 +182,12 @@ class GradientList {
     }
   }
 
-  // Where a block that begins or ends at `index` is cut inside the gradient, as an index of its elements.
-  static int64_t cut(const Gradient& gradient, int64_t index) {
-    const int64_t inside = std::max<int64_t>(index - gradient.begin, 0);
-    return std::min((inside + kCutAlignment - 1) / kCutAlignment * kCutAlignment, gradient.end - gradient.begin);
-  }
-
   void visit_part(const Gradient& gradient, int64_t begin, int64_t end, Partial& partial) const {
     if (gradient.runs < 0) {
       return visit_run(gradient, begin, 1, end - begin, partial);
     }
-    runs_[gradient.runs].for_each(begin, end, [&](int64_t offset, int64_t stride, int64_t count) {
-      visit_run(gradient, offset, stride, count, partial);
+    runs_[gradient.runs].for_each(begin, end, [&](const auto& offsets, const auto& strides, int64_t count) {
+      visit_run(gradient, offsets[0], strides[0], count, partial);
     });
   }
 
@@ -240,7 +202,7 @@ class GradientList {
 
   Operation operation_;
   std::vector<Gradient> gradients_;
-  std::vector<StridedRuns> runs_;
+  std::vector<StridedRuns<1>> runs_;
 };
 
 } // namespace

@@ -4,27 +4,33 @@
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 namespace ampcast::scaler::cpu {
 
-/// The elements of a tensor in the order of memory, as runs of constant stride; what a stride of 0 repeats counts once.
+/// The elements of `kTensors` tensors of one shape, in the order of the first one's memory, as runs of constant strides; what
+/// a stride of 0 in the first repeats counts once.
+template <size_t kTensors>
 class StridedRuns {
  public:
-  StridedRuns(c10::IntArrayRef sizes, c10::IntArrayRef strides);
+  /// One number a tensor, in elements.
+  using Each = std::array<int64_t, kTensors>;
 
-  /// How many distinct elements there are.
+  StridedRuns(c10::IntArrayRef sizes, const std::array<c10::IntArrayRef, kTensors>& strides);
+
+  /// How many distinct elements the first tensor has.
   int64_t numel() const {
     return numel_;
   }
 
-  /// Calls `visit(offset, stride, count)` for each run of the elements [begin, end); offset and stride are in elements.
+  /// Calls `visit(offsets, strides, count)` for each run of the elements [begin, end).
   template <typename Visit>
   void for_each(int64_t begin, int64_t end, const Visit& visit) const {
     const Dimension& inner = dimensions_.front();
     while (begin < end) {
       const int64_t count = std::min(end - begin, inner.size - begin % inner.size);
-      visit(offset_of(begin), inner.stride, count);
+      visit(offsets_of(begin), inner.strides, count);
       begin += count;
     }
   }
@@ -32,10 +38,12 @@ class StridedRuns {
  private:
   struct Dimension {
     int64_t size;
-    int64_t stride;
+    Each strides;
+
+    bool continues(const Dimension& inner) const;
   };
 
-  int64_t offset_of(int64_t index) const;
+  Each offsets_of(int64_t index) const;
 
   c10::SmallVector<Dimension, 5> dimensions_; // innermost first, at least one
   int64_t numel_ = 1;

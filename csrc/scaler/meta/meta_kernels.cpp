@@ -24,6 +24,10 @@ void clip_(at::TensorList grads, const at::Tensor& norm, double max_norm) {
   check_arguments_of_clip(grads, norm, max_norm);
 }
 
+void copy_cast_(at::TensorList dst, at::TensorList src) {
+  check_arguments_of_copy_cast(dst, src);
+}
+
 void update_scale_(
     at::Tensor& scale,
     at::Tensor& growth_tracker,
@@ -35,3 +39,14 @@ void update_scale_(
 }
 
 } // namespace ampcast::scaler::meta
+
+namespace ampcast::scaler::no_device {
+
+void copy_cast_(at::TensorList dst, at::TensorList src) {
+  check_arguments_of_copy_cast(dst, src);
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      dst.empty(), "ampcast::copy_cast_: `dst[0]` must be on a device that has a kernel, got ", dst[0].device(),
+      "; use torch._foreach_copy_ there");
+}
+
+} // namespace ampcast::scaler::no_device

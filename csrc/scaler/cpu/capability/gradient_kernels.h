@@ -1,15 +1,13 @@
 #pragma once
 
+#include "scaler/cpu/capability/real_type.h"
+
 #include <array>
 #include <cstdint>
 
 /// The inner loops of the CPU operators, over raw memory, compiled once an instruction set. All give the same bits, but for
 /// the payload of a NaN.
 namespace ampcast::scaler::cpu {
-
-/// The real type a gradient is made of, in the order of `GradientKernels`. A complex element is two of them.
-enum class RealType : uint8_t { kFloat32, kFloat64, kFloat16, kBFloat16 };
-inline constexpr int kRealTypes = 4;
 
 /// Visits `count` contiguous numbers at `data` and returns whether any *result*, rounded to its type, is Inf or NaN.
 using GradientKernel = bool (*)(void* data, int64_t count, float inv_scale);
