@@ -21,8 +21,8 @@ export CMAKE_CXX_COMPILER_LAUNCHER ?= $(shell command -v ccache)
 export AMPCAST_BUILD_DIR := $(abspath $(BUILD))
 
 .NOTPARALLEL:
-.PHONY: help demo test test-cpp test-python test-consumer test-consumer-prefix test-consumer-all lint bench docs install \
-        torch tools catch2 clean
+.PHONY: help demo test test-cpp test-python test-consumer test-consumer-prefix test-consumer-all test-asan tsan lint bench \
+        docs install wheel torch tools catch2 clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-22s %s\n", $$1, $$2}'
@@ -52,6 +52,14 @@ test-consumer-prefix: install ## the same project against a `cmake --install` pr
 test-consumer-all: test-consumer test-consumer-prefix ## the same project against both, and with ampcast as a subdirectory
 	.ci/test_consumer subdirectory "-DAMPCAST_SOURCE_DIR=$(CURDIR)" "-DPython_EXECUTABLE=$(PY)"
 
+test-asan: install-with-tests ## the bodies of the CUDA kernels on the host, under the address and undefined sanitizers
+	cmake --build $(BUILD) --target ampcast_body_tests_asan
+	ASAN_OPTIONS=detect_leaks=0 $(BUILD)/tests/cpp/ampcast_body_tests_asan # torch keeps its globals
+
+tsan: install-with-tests ## the same under the thread sanitizer
+	cmake --build $(BUILD) --target ampcast_body_tests_tsan
+	OMP_NUM_THREADS=1 $(BUILD)/tests/cpp/ampcast_body_tests_tsan
+
 lint: install-with-tests ## format, types, clang-tidy on changed files, symbols
 	$(PIP) -r .ci/requirements.txt
 	.ci/lint $(BUILD)
@@ -63,6 +71,10 @@ docs: install ## build the documentation into docs/_build
 	@command -v doxygen >/dev/null || .ci/apt_install doxygen || true
 	$(PIP) -r docs/requirements.txt
 	$(PY) -m sphinx -W -b html docs docs/_build
+
+wheel: torch ## build a wheel into dist/ for release, for every GPU that torch supports
+	AMPCAST_CMAKE_ARGS="-DAMPCAST_WERROR=$(WERROR) '-DCMAKE_CUDA_ARCHITECTURES=75-real;80-real;90-real;100-real;120'" \
+	  AMPCAST_BUILD_DIR=$(CURDIR)/build/wheel $(PY) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 install: torch ## build ampcast and install it into VENV
 	export AMPCAST_CMAKE_ARGS="-DAMPCAST_WERROR=$(WERROR) $(CMAKE_ARGS)"; \

@@ -32,7 +32,13 @@ STATEMENTS = {
         "torch_unscale_(gradients, found_inf, one)",
     ),
 }
-PEERS = {UNSCALE: "torch op", CHECK: "torch op, scale 1", SCALER: "torch.amp", CLIP: "torch.amp", COPY: "torch._foreach_copy_"}
+PEERS = {
+    UNSCALE: "torch op",
+    CHECK: "torch op, scale 1",
+    SCALER: "torch.amp",
+    CLIP: "torch.amp",
+    COPY: "torch._foreach_copy_",
+}
 
 # A scale below 1 lets the gradients grow by as much as clipping takes back, so that clipping is always due.
 CLIP_SCALE = 1 - 2**-10

@@ -8,9 +8,13 @@ set(package_build_dir "${PROJECT_BINARY_DIR}/${package_dir}")
 set(lib_dir lib) # whatever the platform's: the Python package must look the same everywhere
 
 if(AMPCAST_WHEEL)
-  set_target_properties(ampcast PROPERTIES INSTALL_RPATH "$ORIGIN/../../torch/lib")
+  set(torch_lib "$ORIGIN/../../torch/lib")
 else()
-  set_target_properties(ampcast PROPERTIES INSTALL_RPATH "${AMPCAST_TORCH_PREFIX}/lib")
+  set(torch_lib "${AMPCAST_TORCH_PREFIX}/lib")
+endif()
+set_target_properties(ampcast PROPERTIES INSTALL_RPATH "${torch_lib}")
+if(AMPCAST_CUDA_RPATH)
+  set_property(TARGET ampcast APPEND PROPERTY INSTALL_RPATH "${torch_lib}/${AMPCAST_CUDA_RPATH}")
 endif()
 
 install(TARGETS ampcast EXPORT ampcast-targets LIBRARY DESTINATION ${lib_dir} COMPONENT ampcast)

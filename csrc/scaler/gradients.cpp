@@ -25,6 +25,12 @@ namespace ampcast::scaler {
 
 namespace {
 
+#ifdef AMPCAST_WITH_CUDA
+constexpr bool kHasCuda = true;
+#else
+constexpr bool kHasCuda = false; // what is registered for CUDA then is an error
+#endif
+
 const c10::OperatorHandle& unscale_operator() {
   static const c10::OperatorHandle handle = [] {
     register_ops();
@@ -73,7 +79,7 @@ at::Tensor combine_norms(std::vector<at::Tensor>& norms, double norm_type) {
 
 bool has_kernels(const at::Tensor& tensor) {
   const c10::DispatchKeySet keys = tensor.key_set();
-  return tensor.layout() == at::kStrided && !keys.has(c10::DispatchKey::Python) &&
+  return tensor.layout() == at::kStrided && !keys.has(c10::DispatchKey::Python) && (kHasCuda || !tensor.is_cuda()) &&
       unscale_operator().hasKernelForDispatchKey(c10::highestPriorityBackendTypeId(keys));
 }
 

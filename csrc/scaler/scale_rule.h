@@ -1,15 +1,9 @@
 #pragma once
 
-// Host and device code alike, in C++17 and without torch.
+#include "common/host_device.h"
 
 #include <cmath>
 #include <cstdint>
-
-#ifdef __CUDACC__
-#define AMPCAST_HOST_DEVICE __host__ __device__
-#else
-#define AMPCAST_HOST_DEVICE
-#endif
 
 namespace ampcast::scaler {
 

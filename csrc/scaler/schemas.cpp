@@ -40,25 +40,17 @@ void define_schemas() {
   }
 }
 
-void implement_meta(c10::DispatchKey key) {
-  torch::Library& library = leaked_library(torch::Library::IMPL, key);
-  library.impl("check_finite_", TORCH_FN(meta::check_finite_));
-  library.impl("unscale_", TORCH_FN(meta::unscale_));
-  library.impl("unscale_norm_", TORCH_FN(meta::unscale_norm_));
-  library.impl("clip_", TORCH_FN(meta::clip_));
-  library.impl("copy_cast_", TORCH_FN(meta::copy_cast_));
-  library.impl("update_scale_", TORCH_FN(meta::update_scale_));
-}
-
-void implement_cpu() {
-  torch::Library& library = leaked_library(torch::Library::IMPL, c10::DispatchKey::CPU);
-  library.impl("check_finite_", TORCH_FN(cpu::check_finite_));
-  library.impl("unscale_", TORCH_FN(cpu::unscale_));
-  library.impl("unscale_norm_", TORCH_FN(cpu::unscale_norm_));
-  library.impl("clip_", TORCH_FN(cpu::clip_));
-  library.impl("copy_cast_", TORCH_FN(cpu::copy_cast_));
-  library.impl("update_scale_", TORCH_FN(cpu::update_scale_));
-}
+// Registers the kernels of the namespace `device` for a dispatch key.
+#define AMPCAST_IMPLEMENT(key, device)                                   \
+  do {                                                                   \
+    torch::Library& library = leaked_library(torch::Library::IMPL, key); \
+    library.impl("check_finite_", TORCH_FN(device::check_finite_));      \
+    library.impl("unscale_", TORCH_FN(device::unscale_));                \
+    library.impl("unscale_norm_", TORCH_FN(device::unscale_norm_));      \
+    library.impl("clip_", TORCH_FN(device::clip_));                      \
+    library.impl("copy_cast_", TORCH_FN(device::copy_cast_));            \
+    library.impl("update_scale_", TORCH_FN(device::update_scale_));      \
+  } while (false)
 
 // An operator whose tensors are all in lists can be called without any, and so without a device to dispatch by.
 void implement_without_device() {
@@ -84,12 +76,13 @@ void register_ops() {
   std::call_once(once, [] {
     define_schemas();
     skip_autograd();
-    implement_cpu();
-    implement_without_device();
-    implement_meta(c10::DispatchKey::Meta);
+    AMPCAST_IMPLEMENT(c10::DispatchKey::CPU, cpu);
+    AMPCAST_IMPLEMENT(c10::DispatchKey::CUDA, cuda);
+    AMPCAST_IMPLEMENT(c10::DispatchKey::Meta, meta);
     for (const c10::DispatchKey key : kNotDense) {
-      implement_meta(key);
+      AMPCAST_IMPLEMENT(key, meta);
     }
+    implement_without_device();
   });
 }
 

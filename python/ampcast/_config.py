@@ -14,7 +14,13 @@ def show_config() -> str:
             f"  built with: {_build_info.COMPILER}, {_build_info.BUILD_TYPE}",
             f"  built for:  torch {_build_info.TORCH_VERSION} ({cuda})",
             f"  running on: torch {torch.__version__}, CPU capability {torch.backends.cpu.get_cpu_capability()}",
-            "  kernels:    CPU; none for CUDA: gradients on other devices are unscaled by torch's own kernels",
+            f"  kernels:    {_kernels()}",
             f"  NVTX:       {'on' if _build_info.NVTX else 'off'}",
         ]
     )
+
+
+def _kernels() -> str:
+    if _build_info.NO_CUDA_REASON:
+        return f"CPU; none for CUDA, where torch's own unscale gradients, for {_build_info.NO_CUDA_REASON}"
+    return f"CPU, CUDA (architectures {_build_info.CUDA_ARCHITECTURES.replace(';', ', ')})"

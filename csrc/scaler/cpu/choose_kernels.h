@@ -1,9 +1,6 @@
 #pragma once
 
-#include "scaler/cpu/capability/real_type.h"
-
 #include <ATen/Version.h>
-#include <c10/core/ScalarType.h>
 
 #include <string>
 
@@ -22,7 +19,7 @@
 #define AMPCAST_CHOOSE_KERNELS(name) \
   ::ampcast::scaler::cpu::choose_kernels(name##_DEFAULT, AMPCAST_AVX2_KERNELS(name), AMPCAST_AVX512_KERNELS(name))
 
-/// What leads from torch's dtypes and instruction set to the kernels that are compiled once an instruction set.
+/// What leads from torch's instruction set to the kernels that are compiled once an instruction set.
 namespace ampcast::scaler::cpu {
 
 /// See `AMPCAST_CHOOSE_KERNELS`; a table that is not compiled is null.
@@ -34,20 +31,6 @@ const Kernels& choose_kernels(const Kernels& fallback, const Kernels* avx2, cons
   }
   const bool has_avx2 = capability == "AVX2" || capability == "AVX512";
   return has_avx2 && avx2 != nullptr ? *avx2 : fallback;
-}
-
-/// The place of `real`, the real type of a dtype the operators take, in the kernel tables.
-constexpr size_t table_index(at::ScalarType real) {
-  switch (real) {
-    case at::kFloat:
-      return static_cast<size_t>(RealType::kFloat32);
-    case at::kDouble:
-      return static_cast<size_t>(RealType::kFloat64);
-    case at::kHalf:
-      return static_cast<size_t>(RealType::kFloat16);
-    default:
-      return static_cast<size_t>(RealType::kBFloat16);
-  }
 }
 
 } // namespace ampcast::scaler::cpu

@@ -1,5 +1,6 @@
 #include "common/nvtx.h"
 #include "scaler/argument_checks.h"
+#include "scaler/cast_pair.h"
 #include "scaler/cpu/capability/copy_cast_kernels.h"
 #include "scaler/cpu/choose_kernels.h"
 #include "scaler/cpu/index_space.h"
@@ -27,15 +28,9 @@ struct Pair {
   int32_t runs; // index into the list's StridedRuns; -1 for a pair that is flat memory
 };
 
-CastKernel kernel_for(at::ScalarType dst, at::ScalarType src) {
+CastKernel kernel_for(RealType dst, RealType src) {
   static const CopyCastKernels& kernels = AMPCAST_CHOOSE_KERNELS(copy_cast_kernels);
-  return kernels[table_index(gradient_dtype(dst)->real)][table_index(gradient_dtype(src)->real)];
-}
-
-// Whether the tensors hold their elements in the same order of memory, without gaps.
-bool is_flat(const at::Tensor& dst, const at::Tensor& src) {
-  return (dst.is_contiguous() && src.is_contiguous()) ||
-      (dst.strides() == src.strides() && dst.is_non_overlapping_and_dense());
+  return kernels[static_cast<size_t>(dst)][static_cast<size_t>(src)];
 }
 
 // All pairs, their pointers gathered once.
@@ -73,7 +68,7 @@ class PairList {
     Pair pair{
         static_cast<char*>(dst.mutable_data_ptr()),
         static_cast<const char*>(src.const_data_ptr()),
-        kernel_for(dst.scalar_type(), src.scalar_type()),
+        kernel_for(gradient_dtype(dst.scalar_type())->real, gradient_dtype(src.scalar_type())->real),
         numel(),
         numel() + dst.numel(),
         static_cast<int32_t>(dst.itemsize()),
@@ -97,13 +92,6 @@ class PairList {
   std::vector<StridedRuns<2>> runs_;
 };
 
-// Autograd then refuses a backward pass that saved the value written over. An inference tensor has no counter.
-void bump_version(const at::Tensor& tensor) {
-  if (!tensor.is_inference()) {
-    tensor.unsafeGetTensorImpl()->bump_version();
-  }
-}
-
 } // namespace
 
 void copy_cast_(at::TensorList dst, at::TensorList src) {
@@ -111,9 +99,7 @@ void copy_cast_(at::TensorList dst, at::TensorList src) {
   check_arguments_of_copy_cast(dst, src);
   const PairList pairs(dst, src);
   at::parallel_for(0, pairs.numel(), kGrainSize, [&](int64_t begin, int64_t end) { pairs.cast(begin, end); });
-  for (const at::Tensor& tensor : dst) {
-    bump_version(tensor);
-  }
+  bump_versions(dst);
 }
 
 } // namespace ampcast::scaler::cpu

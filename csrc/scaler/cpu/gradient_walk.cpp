@@ -21,9 +21,9 @@ constexpr int64_t kBlock = 1 << 14;
 
 constexpr int64_t kBlocksPerThread = kGrainSize / kBlock;
 
-const RealKernels& kernels_for(at::ScalarType real) {
+const RealKernels& kernels_for(RealType real) {
   static const GradientKernels& kernels = AMPCAST_CHOOSE_KERNELS(gradient_kernels);
-  return kernels[table_index(real)];
+  return kernels[static_cast<size_t>(real)];
 }
 
 bool writes(const Operation& operation) {
@@ -152,9 +152,8 @@ class GradientList {
   Partial visit(int64_t block) const {
     Partial partial(operation_.norm);
     for_each_part(
-        gradients_, block * kBlock, (block + 1) * kBlock, [&](const Gradient& gradient, int64_t begin, int64_t end) {
-          visit_part(gradient, begin, end, partial);
-        });
+        gradients_, block * kBlock, (block + 1) * kBlock,
+        [&](const Gradient& gradient, int64_t begin, int64_t end) { visit_part(gradient, begin, end, partial); });
     return partial;
   }
 

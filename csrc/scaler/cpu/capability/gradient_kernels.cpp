@@ -1,6 +1,7 @@
 // Compiled once an instruction set: raw pointers only, and nothing here may have external linkage but the table at the end.
 
 #include "scaler/cpu/capability/gradient_kernels.h"
+#include "scaler/number.h"
 
 #include <ATen/cpu/vec/vec.h>
 
@@ -17,8 +18,7 @@ namespace {
 
 using at::vec::Vectorized;
 
-// A number is Inf or NaN when its bits without the sign, read as an integer, reach a threshold; so the test of many numbers
-// is one integer maximum a vector. For a product that is rounded further, the threshold is the least one that rounds to Inf.
+// `NumberTraits` tells Inf and NaN by integer bits, so that the test of many numbers is one integer maximum a vector.
 template <typename T>
 using BitsOf = at::vec::int_same_size_t<T>;
 
@@ -26,29 +26,6 @@ template <typename T>
 Vectorized<BitsOf<T>> magnitude(const Vectorized<T>& numbers) {
   return at::vec::cast<BitsOf<T>>(numbers) & Vectorized<BitsOf<T>>(std::numeric_limits<BitsOf<T>>::max());
 }
-
-template <typename T>
-struct Limits;
-template <>
-struct Limits<float> {
-  static constexpr int32_t kNonFinite = 0x7f800000;
-  static constexpr int32_t kNonFiniteProduct = kNonFinite;
-};
-template <>
-struct Limits<double> {
-  static constexpr int64_t kNonFinite = 0x7ff0000000000000;
-  static constexpr int64_t kNonFiniteProduct = kNonFinite;
-};
-template <>
-struct Limits<c10::Half> {
-  static constexpr int16_t kNonFinite = 0x7c00;
-  static constexpr int32_t kNonFiniteProduct = 0x477ff000; // float32 65520, halfway from the largest float16 to 2^16
-};
-template <>
-struct Limits<c10::BFloat16> {
-  static constexpr int16_t kNonFinite = 0x7f80;
-  static constexpr int32_t kNonFiniteProduct = 0x7f7f8000; // halfway from the largest bfloat16 to 2^128
-};
 
 auto to_float(const Vectorized<c10::Half>& numbers) {
   return at::vec::convert_half_float(numbers);
@@ -70,7 +47,7 @@ Vectorized<T> from_float(const Vectorized<float>& low, const Vectorized<float>& 
 template <typename T>
 struct Inspect {
   static constexpr bool kWrites = false;
-  static constexpr auto kThreshold = Limits<T>::kNonFinite;
+  static constexpr auto kThreshold = NumberTraits<T>::kNonFinite;
   using Bits = std::remove_cv_t<decltype(kThreshold)>;
 
   explicit Inspect(float /*inv_scale*/) {}
@@ -83,9 +60,9 @@ struct Inspect {
 template <typename T, bool kWrites_>
 struct Multiply {
   static constexpr bool kWrites = kWrites_;
-  using Opmath = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  using Opmath = typename NumberTraits<T>::Opmath;
   using Bits = BitsOf<Opmath>;
-  static constexpr Bits kThreshold = Limits<T>::kNonFiniteProduct;
+  static constexpr Bits kThreshold = NumberTraits<T>::kNonFiniteProduct;
 
   explicit Multiply(float inv_scale) : inv_scale_(static_cast<Opmath>(inv_scale)) {}
 
@@ -164,7 +141,7 @@ bool visit(void* data, int64_t count, float inv_scale) {
 constexpr int64_t kLanes = 32;
 
 template <typename T>
-using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+using Wide = typename NumberTraits<T>::Opmath;
 
 template <typename T>
 void widen(const T* numbers, Wide<T>* wide) {
@@ -236,16 +213,9 @@ double sum_squares(const void* data, int64_t count) {
   return std::accumulate(std::begin(lanes), std::end(lanes), 0.0);
 }
 
-// The bits of a number without its sign are ordered as magnitudes are, NaN above Inf.
-template <typename Number>
-auto magnitude_bits(Number number) {
-  using Bits = std::conditional_t<sizeof(Number) == 8, uint64_t, uint32_t>;
-  return std::bit_cast<Bits>(number) & (std::numeric_limits<Bits>::max() >> 1);
-}
-
 template <typename T>
 double largest(const void* data, int64_t count) {
-  decltype(magnitude_bits(Wide<T>())) bits[kLanes] = {};
+  BitsOf<Wide<T>> bits[kLanes] = {};
   for_each_lanes<T>(data, count, [&bits](const Wide<T>* numbers) {
     for (int64_t lane = 0; lane < kLanes; ++lane) {
       bits[lane] = std::max(bits[lane], magnitude_bits(numbers[lane]));
@@ -256,7 +226,7 @@ double largest(const void* data, int64_t count) {
 
 template <typename T>
 double largest_complex(const void* data, int64_t count) {
-  uint64_t bits = 0;
+  int64_t bits = 0;
   for_each_lanes<T>(data, count, [&bits](const Wide<T>* numbers) {
     for (int64_t lane = 0; lane < kLanes; lane += 2) {
       bits = std::max(bits, magnitude_bits(std::hypot(double{numbers[lane]}, double{numbers[lane + 1]})));

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "scaler/cpu/capability/real_type.h"
+#include "scaler/real_type.h"
 
 #include <array>
 #include <cstdint>

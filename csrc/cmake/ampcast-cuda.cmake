@@ -1,0 +1,86 @@
+# Resolves AMPCAST_CUDA by the torch that was found and by nvcc, never by a GPU. Sets
+#   AMPCAST_WITH_CUDA       ON or OFF,
+#   AMPCAST_NO_CUDA_REASON  for OFF, why, to go on after "for",
+# and with ON enables the language CUDA and makes
+#   ampcast_cuda            what glue is compiled with and linked to: CUDA's headers and runtime, torch's c10_cuda.
+# AMPCAST_CUDA_RPATH is where the runtime that torch uses lies, relative to torch's folder of libraries; empty if that is it.
+
+function(_ampcast_find_nvcc)
+  if(CMAKE_CUDA_COMPILER)
+    set(_ampcast_nvcc "${CMAKE_CUDA_COMPILER}")
+  else()
+    find_program(_ampcast_nvcc nvcc HINTS ENV CUDACXX ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin NO_CACHE)
+  endif()
+  set(_ampcast_nvcc "${_ampcast_nvcc}" PARENT_SCOPE)
+  set(_ampcast_nvcc_version "" PARENT_SCOPE)
+  if(_ampcast_nvcc)
+    execute_process(COMMAND "${_ampcast_nvcc}" --version OUTPUT_VARIABLE text ERROR_QUIET)
+    if(text MATCHES "release ([0-9]+\\.[0-9]+)")
+      set(_ampcast_nvcc_version "${CMAKE_MATCH_1}" PARENT_SCOPE)
+    endif()
+  endif()
+endfunction()
+
+# Sets AMPCAST_NO_CUDA_REASON, empty if CUDA kernels can be built.
+function(_ampcast_why_no_cuda)
+  string(REGEX MATCH "^[0-9]+" torch_major "${AMPCAST_TORCH_CUDA}")
+  string(REGEX MATCH "^[0-9]+" nvcc_major "${_ampcast_nvcc_version}")
+  set(reason "")
+  if(NOT AMPCAST_TORCH_CUDA)
+    set(reason "torch ${AMPCAST_TORCH_VERSION_FULL} is a CPU build")
+  elseif(NOT _ampcast_nvcc_version)
+    set(reason "nvcc was not found (put it on PATH, or set CUDA_HOME or CMAKE_CUDA_COMPILER)")
+  elseif(_ampcast_nvcc_version VERSION_LESS 12.6)
+    set(reason "nvcc ${_ampcast_nvcc_version} is older than 12.6")
+  elseif(torch_major AND NOT torch_major STREQUAL nvcc_major)
+    set(reason "torch was built with CUDA ${AMPCAST_TORCH_CUDA} and nvcc is ${_ampcast_nvcc_version}")
+  elseif(NOT EXISTS "${AMPCAST_TORCH_PREFIX}/lib/libc10_cuda.so")
+    set(reason "${AMPCAST_TORCH_PREFIX}/lib holds no libc10_cuda.so")
+  endif()
+  set(AMPCAST_NO_CUDA_REASON "${reason}" PARENT_SCOPE)
+endfunction()
+
+set(AMPCAST_WITH_CUDA OFF)
+set(AMPCAST_CUDA_RPATH "")
+if(AMPCAST_CUDA STREQUAL "OFF")
+  set(AMPCAST_NO_CUDA_REASON "AMPCAST_CUDA was OFF")
+else()
+  _ampcast_find_nvcc()
+  _ampcast_why_no_cuda()
+  if(NOT AMPCAST_NO_CUDA_REASON)
+    set(AMPCAST_WITH_CUDA ON)
+  elseif(AMPCAST_CUDA STREQUAL "AUTO")
+    set(AMPCAST_NO_CUDA_REASON "AMPCAST_CUDA was AUTO and ${AMPCAST_NO_CUDA_REASON}")
+  else()
+    message(FATAL_ERROR "ampcast: AMPCAST_CUDA=${AMPCAST_CUDA}, but ${AMPCAST_NO_CUDA_REASON}.")
+  endif()
+endif()
+
+if(AMPCAST_WITH_CUDA)
+  set(CMAKE_CUDA_COMPILER "${_ampcast_nvcc}")
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 90) # the last one also as PTX, for newer GPUs
+  endif()
+  set(CMAKE_CUDA_RUNTIME_LIBRARY None)
+  enable_language(CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  # The runtime that torch itself loads, so that a process has one.
+  file(GLOB _ampcast_cudart
+    "${AMPCAST_TORCH_PREFIX}/lib/libcudart.so.*"
+    "${AMPCAST_TORCH_PREFIX}/../nvidia/cu${CUDAToolkit_VERSION_MAJOR}/lib/libcudart.so.*"
+    "${AMPCAST_TORCH_PREFIX}/../nvidia/cuda_runtime/lib/libcudart.so.*")
+  if(_ampcast_cudart)
+    list(GET _ampcast_cudart 0 _ampcast_cudart)
+    cmake_path(GET _ampcast_cudart PARENT_PATH _ampcast_cudart_dir)
+    file(RELATIVE_PATH AMPCAST_CUDA_RPATH "${AMPCAST_TORCH_PREFIX}/lib" "${_ampcast_cudart_dir}")
+  else()
+    set(_ampcast_cudart CUDA::cudart)
+  endif()
+  _ampcast_add_torch_library(c10_cuda)
+  add_library(ampcast_cuda INTERFACE)
+  target_include_directories(ampcast_cuda SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
+  target_link_libraries(ampcast_cuda INTERFACE ampcast::c10_cuda "${_ampcast_cudart}")
+  message(STATUS "ampcast: CUDA kernels ON (nvcc ${_ampcast_nvcc_version}, architectures ${CMAKE_CUDA_ARCHITECTURES})")
+else()
+  message(STATUS "ampcast: CUDA kernels OFF: ${AMPCAST_NO_CUDA_REASON}")
+endif()
