@@ -149,7 +149,7 @@ def call_operator(what: str, optimizer: torch.optim.Optimizer, threads: int, eff
         "inv_scale": torch.tensor([INV_SCALE]),
         "one": torch.ones(1),
         "torch_unscale_": torch._amp_foreach_non_finite_check_and_unscale_,
-        "ops": torch.ops.ampcast,
+        "ops": ampcast.ops,
     }
     ours, peer = STATEMENTS[what]
     return {
@@ -200,7 +200,7 @@ def copy_parameters(_: str, optimizer: torch.optim.Optimizer, threads: int, effo
         "target": gradients_of(casts),
         "source": source,
         "torch_copy_": torch._foreach_copy_,
-        "ops": torch.ops.ampcast,
+        "ops": ampcast.ops,
     }
     return {
         "ours": timed("ops.copy_cast_(target, source)", variables, threads, effort),

@@ -3,8 +3,6 @@
 #include "scaler/gradients.h"
 #include "scaler/scaler_options.h"
 
-#include <ampcast/ops.h>
-
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
@@ -166,7 +164,6 @@ void bind_grad_scaler(py::module_& module) {
   module.def("combine_found_inf", wrap_pybind_function([](const std::vector<at::Tensor>& found_inf, at::Device device) {
                return scaler::combine_found_inf(found_inf, device);
              }));
-  module.def("update_scale_", wrap_pybind_function(update_scale_));
   module.def("checked_scale", wrap_pybind_function(checked_scale));
   module.def("checked_factor", wrap_pybind_function(checked_factor));
   module.def("checked_growth_interval", wrap_pybind_function(checked_growth_interval));

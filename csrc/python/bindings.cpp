@@ -30,4 +30,5 @@ PYBIND11_MODULE(_C, module) {
   module.def("install", &ampcast::install);
   ampcast::python::bind_autocast(module);
   ampcast::python::bind_grad_scaler(module);
+  ampcast::python::bind_ops(module);
 }

@@ -7,5 +7,6 @@ namespace ampcast::python {
 
 void bind_autocast(pybind11::module_& module);
 void bind_grad_scaler(pybind11::module_& module);
+void bind_ops(pybind11::module_& module);
 
 } // namespace ampcast::python

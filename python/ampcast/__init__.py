@@ -9,7 +9,7 @@ from ampcast import _load
 if not _load.is_command_line():
     _load.load()
 
-    from ampcast import _C
+    from ampcast import _C, ops
     from ampcast._config import show_config
     from ampcast.autocast import autocast, cast_list, disabled, get_dtype, get_policy, is_enabled
     from ampcast.grad_scaler import GradScaler
@@ -24,5 +24,6 @@ if not _load.is_command_line():
         "get_dtype",
         "get_policy",
         "is_enabled",
+        "ops",
         "show_config",
     ]
