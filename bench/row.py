@@ -15,7 +15,7 @@ SLACK = 1.1
 
 _COLUMNS = (
     ("case", 34),
-    ("dev", 3),
+    ("dev", 4),
     ("dtype", 5),
     ("shape", 12),
     ("thr", 3),
@@ -59,6 +59,7 @@ class Row:
     goal: Goal
     times: dict[str, Times]
     """Of "ours", of "peer", and of any number of floor probes."""
+    device: str = "cpu"
 
     def ratios(self) -> Times:
         return self.goal.ratios(self.times["ours"], self.times["peer"])
@@ -87,7 +88,7 @@ class Row:
         low, ratio, high = np.percentile(self.ratios(), [10, 50, 90])
         return _join(
             self.case,
-            "cpu",
+            self.device,
             self.dtype,
             self.shape,
             str(self.threads),
@@ -109,6 +110,7 @@ class Row:
         floor = self.floor()
         return {
             "case": self.case,
+            "device": self.device,
             "dtype": self.dtype,
             "shape": self.shape,
             "threads": self.threads,

@@ -11,6 +11,7 @@ import torch
 import ampcast
 from bench.harness import Block, Effort, interleave, timed
 from bench.row import Goal, Row
+from bench.shapes import transformer_sizes
 
 # The largest float32 below 1 as inverse scale, and the scale nearest to it: every call multiplies and writes
 # the gradients, which are still about as large after a million calls.
@@ -43,17 +44,6 @@ PEERS = {
 # A scale below 1 lets the gradients grow by as much as clipping takes back, so that clipping is always due.
 CLIP_SCALE = 1 - 2**-10
 MAX_NORM = 10.0
-
-
-def transformer_sizes(vocabulary: int = 8192, width: int = 256, layers: int = 6) -> list[int]:
-    """Return the sizes of the parameters of a small language model, biases and norms included: 87 of 10.1 million."""
-
-    def linear(inputs: int, outputs: int) -> list[int]:
-        return [inputs * outputs, outputs]
-
-    attention = [*linear(width, 3 * width), *linear(3 * width, width), *linear(width, width)]
-    layer = [width, width, *attention, width, width, *linear(width, 4 * width), *linear(4 * width, width)]
-    return [vocabulary * width, *(layer * layers), *linear(width, vocabulary)]
 
 
 @dataclass(frozen=True)
