@@ -31,12 +31,12 @@ class Target:
 
 @dataclass(frozen=True)
 class Check:
-    """`run` takes a case and raises where the result is wrong."""
+    """`run` takes a case, raises where the result is wrong, and may return what is worth a line."""
 
     name: str
     ops: str
     cases: Sequence[Any]
-    run: Callable[[Any], None]
+    run: Callable[[Any], str | None]
     needs_cuda: bool = False
 
     def plan(self) -> str:
@@ -51,6 +51,7 @@ class Outcome:
     seconds: float = 0.0
     cases_run: int = 0
     failures: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     left_out: str = ""
 
     @property
@@ -68,7 +69,7 @@ class Outcome:
 
     def lines(self) -> list[str]:
         head = f"{self.check.name:<44} {self.cases_run:>6} cases {self.seconds:7.1f} s  {self.verdict}"
-        return [head, *(f"    {failure}" for failure in self.failures[:SHOWN_FAILURES])]
+        return [head, *(f"    {line}" for line in (*self.notes, *self.failures[:SHOWN_FAILURES]))]
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -76,6 +77,7 @@ class Outcome:
             "cases": self.cases_run,
             "seconds": self.seconds,
             "verdict": self.verdict,
+            "notes": self.notes,
             "failures": self.failures[:SHOWN_FAILURES],
         }
 
@@ -90,7 +92,8 @@ def run_check(check: Check, target: Target, deadline: float) -> Outcome:
             break
         outcome.cases_run += 1
         try:
-            check.run(case)
+            note = check.run(case)
+            outcome.notes += [note] if note else []
         except Exception as error:  # whatever an operator raises is a finding
             outcome.failures.append(f"{case}: {type(error).__name__}: {error}".splitlines()[0])
     outcome.seconds = time.monotonic() - begin
