@@ -11,12 +11,8 @@ import torch
 import ampcast
 from bench.harness import Block, Effort, interleave, timed
 from bench.row import Goal, Row
+from bench.scales import CLIP_SCALE, INV_SCALE, MAX_NORM, SCALE
 from bench.shapes import transformer_sizes
-
-# The largest float32 below 1 as inverse scale, and the scale nearest to it: every call multiplies and writes
-# the gradients, which are still about as large after a million calls.
-INV_SCALE = 1 - 2**-24
-SCALE = 1 + 2**-23
 
 UNSCALE = "unscale, op"
 CHECK = "check only, op"
@@ -40,10 +36,6 @@ PEERS = {
     CLIP: "torch.amp",
     COPY: "torch._foreach_copy_",
 }
-
-# A scale below 1 lets the gradients grow by as much as clipping takes back, so that clipping is always due.
-CLIP_SCALE = 1 - 2**-10
-MAX_NORM = 10.0
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 
 from bench.gpu.check import Check, Target
+from bench.gpu.gradient_cases import COUNTS, QUICK_SIZES, SIZES
 from bench.gpu.gradients import REAL_DTYPES, View, expect_same, lay_out, mixed_views, strided_views
-from bench.gpu.op_checks import COUNTS, QUICK_SIZES, SIZES
 
 COMPLEX_DTYPES = (torch.complex64, torch.complex128)
 PAIRS = (*itertools.product(REAL_DTYPES, repeat=2), *itertools.product(COMPLEX_DTYPES, repeat=2))

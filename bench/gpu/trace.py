@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 import torch
 
 RANGE = "gpu_check: counted"
+MARGIN_SECONDS = 0.001
+"""Between what is counted and the wait for its end: the clocks of the range and of CUDA's calls are not quite one."""
 
 
 @dataclass(frozen=True)
@@ -28,17 +31,23 @@ class Counts:
 
 
 def count(call: Callable[[], None]) -> Counts:
-    """Count a call that has been made before. Its end is waited for outside of what is counted."""
+    """Count a call that has been made before."""
     torch.cuda.synchronize()
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as profiler:
         with torch.profiler.record_function(RANGE):
             call()
+        time.sleep(MARGIN_SECONDS)
         torch.cuda.synchronize()
+    return counts_of(exported(profiler))
+
+
+def exported(profiler: torch.profiler.profile) -> Any:
+    """The trace as its JSON file has it, whose format is older and steadier than that of the events in Python."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(path))
-        return counts_of(json.loads(path.read_text()))
+        return json.loads(path.read_text())
 
 
 def counts_of(trace: Mapping[str, Any]) -> Counts:

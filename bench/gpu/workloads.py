@@ -4,39 +4,38 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from bench.gpu.graph import capture, warm_up
 from bench.gpu.training import AMPCAST, TORCH, adamw, grad_scaler
+from bench.scales import CLIP_SCALE, INV_SCALE, MAX_NORM, SCALE
 
 Calls = dict[str, Callable[[], None]]
 
-# The largest float32 below 1 as inverse scale, and the scale nearest to it: every call multiplies and writes
-# the gradients, which are still about as large after a million calls.
-INV_SCALE = 1 - 2**-24
-SCALE = 1 + 2**-23
-# A scale below 1 lets the gradients grow by as much as clipping takes back, so that clipping is always due.
-CLIP_SCALE = 1 - 2**-10
-MAX_NORM = 10.0
 NO_GROWTH = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class Tensors:
-    """The tensors of a row."""
+    """The tensors of a row, which live as long as this."""
 
     sizes: Sequence[int]
     dtype: torch.dtype
     device: torch.device
+    made: list[torch.nn.Parameter] = field(default_factory=list)
 
     def parameters(self) -> list[torch.nn.Parameter]:
-        """Parameters that own their gradients, as in use."""
+        """Make parameters that own their gradients, as in use.
+
+        For a tensor that only Python owns, torch takes and gives back the GIL on each call of an operator.
+        """
         made = [torch.nn.Parameter(torch.randn(n, dtype=self.dtype, device=self.device)) for n in self.sizes]
         for parameter in made:
             parameter.grad = torch.randn_like(parameter)
+        self.made.extend(made)
         return made
 
     def optimizer(self) -> torch.optim.Optimizer:

@@ -1,5 +1,6 @@
 """`bench/gpu_check.py`, as far as a machine without a GPU can run it."""
 
+import dataclasses
 import json
 import math
 import os
@@ -170,6 +171,21 @@ def test_check_out_of_time_is_a_failure() -> None:
     assert outcome.is_failure and outcome.verdict == "FAILED: out of time"
 
 
+def test_build_that_fails_or_takes_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bench.gpu import build
+
+    cpu = torch.device("cpu")
+    script = "import os, sys; print('what', os.environ['AMPCAST_CMAKE_ARGS']); sys.exit(3)"
+    monkeypatch.setattr(build, "COMMAND", (sys.executable, "-c", script))
+    assert build.build(cpu, 60.0) == "the build failed:\nwhat -DAMPCAST_CUDA=OFF\n"
+    monkeypatch.setattr(build, "COMMAND", (sys.executable, "-c", "import time; time.sleep(600)"))
+    assert build.build(cpu, 0.1) == "the build takes more than 0 s"
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(build, "COMMAND", (sys.executable, "-c", ""))
+    assert build.build(cpu, 60.0) == ""
+    assert sys.path[0] == str(ROOT / "python")
+
+
 # Timing
 
 
@@ -203,6 +219,50 @@ def test_host_clock_waits_before_and_behind_what_it_times() -> None:
         assert log == ["wait", "call", "call", *["wait"] * (1 + waits)]
 
 
+def test_device_clock_takes_the_time_between_two_events_around_the_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bench.gpu.clocks import DeviceClock
+
+    log: list[str] = []
+
+    class Event:
+        def __init__(self, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None:
+            log.append("record")
+
+        def synchronize(self) -> None:
+            log.append("wait")
+
+        def elapsed_time(self, end: "Event") -> float:
+            assert self is not end
+            return 6.0  # milliseconds
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    assert DeviceClock().seconds(lambda: log.append("call"), 3) == pytest.approx(0.002)
+    assert log == ["record", "call", "call", "call", "record", "wait"]
+
+
+def test_table_holds_rows_rates_and_errors(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from bench import gpu_check
+    from bench.gpu import rows
+
+    def fails(_: Any) -> Any:
+        raise RuntimeError("out of memory")
+
+    broken = dataclasses.replace(rows.CASES[0], name="G0", work=dataclasses.replace(rows.UNSCALE, calls=fails))
+    small = next(case for case in rows.CASES if case.name == "G4 unscale, op, device time")
+    monkeypatch.setattr(rows, "CASES", (broken, small))
+    check = gpu_check.GpuCheck(gpu_check.parse_arguments(["--device", "cpu", "--quick", "--filter", "G"]))
+    check.measure_rows()
+    assert check.finish() == 1
+    header, error, row, rate, _ = capsys.readouterr().out.splitlines()
+    assert header.startswith("case ") and row.startswith("G4 unscale, op, device time ")
+    assert error == "ERROR: G0: RuntimeError: out of memory"
+    assert "GB/s, copy " in rate
+    assert [row["case"] for row in check.to_dict()["rows"]] == [small.name]
+
+
 def test_every_row_can_be_measured_in_small_on_the_cpu() -> None:
     from bench.gpu import rows
     from bench.harness import Effort
@@ -214,21 +274,6 @@ def test_every_row_can_be_measured_in_small_on_the_cpu() -> None:
     for case, row in measured:
         assert (rows.rate_line(case, row) != "") == ("copy" in row.times)
         assert row.line().count(" | ") == 12
-
-
-def test_row_that_raises_does_not_stop_the_others() -> None:
-    import dataclasses
-
-    from bench.gpu import rows
-    from bench.harness import Effort
-
-    def fails(_: Any) -> Any:
-        raise RuntimeError("out of memory")
-
-    broken = dataclasses.replace(rows.CASES[0], work=dataclasses.replace(rows.UNSCALE, calls=fails))
-    effort = Effort(rounds=1, block_seconds=1e-4, retries=0, shrink=4000)
-    (_, error), (_, row) = rows.measure([broken, rows.CASES[0]], torch.device("cpu"), effort)
-    assert isinstance(error, RuntimeError) and row.times["ours"].size == 1
 
 
 def test_trace_counts_what_the_range_started_and_nothing_else() -> None:
@@ -256,3 +301,13 @@ def test_trace_counts_what_the_range_started_and_nothing_else() -> None:
     assert counts_of({"traceEvents": events}) == Counts(kernels=1, fills=1, copies_to_host=1, waits=1)
     with pytest.raises(RuntimeError, match="CUPTI"):
         counts_of({"traceEvents": events[:3]})
+
+
+def test_range_of_a_real_trace_is_found() -> None:
+    from bench.gpu import trace
+
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        with torch.profiler.record_function(trace.RANGE):
+            torch.ones(3).sum()
+    with pytest.raises(RuntimeError, match="the profiler recorded no call of CUDA's runtime"):
+        trace.counts_of(trace.exported(profiler))
