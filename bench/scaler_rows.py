@@ -11,13 +11,14 @@ import torch
 import ampcast
 from bench.harness import Block, Effort, interleave, timed
 from bench.row import Goal, Row
-from bench.scales import CLIP_SCALE, INV_SCALE, MAX_NORM, SCALE
+from bench.scales import CLIP_SCALE, INV_SCALE, LARGE_NORM, MAX_NORM, SCALE
 from bench.shapes import transformer_sizes
 
 UNSCALE = "unscale, op"
 CHECK = "check only, op"
 SCALER = "unscale, scaler"
 CLIP = "unscale and clip"
+CLIP_NOT_DUE = "unscale and clip, not due"
 COPY = "copy and cast, op"
 STATEMENTS = {
     UNSCALE: (
@@ -34,6 +35,7 @@ PEERS = {
     CHECK: "torch op, scale 1",
     SCALER: "torch.amp",
     CLIP: "torch.amp",
+    CLIP_NOT_DUE: "torch.amp",
     COPY: "torch._foreach_copy_",
 }
 
@@ -73,7 +75,9 @@ CASES = (
     ScalerCase("C5", CHECK, [64 * 2**20], torch.bfloat16, 1.4),
     ScalerCase("C6", SCALER, [1024] * 1000, torch.float32, 6.0),
     ScalerCase("C7", CLIP, transformer_sizes(), torch.float32, 4.0),
+    ScalerCase("C7", CLIP_NOT_DUE, transformer_sizes(), torch.float32, 4.0),
     ScalerCase("C8", CLIP, [1024] * 1000, torch.float32, 20.0),
+    ScalerCase("C8", CLIP_NOT_DUE, [1024] * 1000, torch.float32, 20.0),
     ScalerCase("C13", COPY, [1024] * 1000, torch.float32, 2.4),
     ScalerCase("C13", COPY, [64 * 2**20], torch.float32, 1.0),
 )
@@ -89,7 +93,7 @@ def measure(only: str, threads: int | None, cores: int, effort: Effort) -> Itera
 def measure_case(case: ScalerCase, threads: int, effort: Effort) -> Row:
     sizes = shrunk(case.sizes, effort.shrink)
     optimizer = optimizer_with_gradients(sizes, case.dtype)
-    compared = {SCALER: use_scaler, CLIP: clip, COPY: copy_parameters}.get(case.what, call_operator)
+    compared = {SCALER: use_scaler, CLIP: clip, CLIP_NOT_DUE: clip, COPY: copy_parameters}.get(case.what, call_operator)
     blocks = {
         **compared(case.what, optimizer, threads, effort),
         **floor_probes(case.what, optimizer, threads, effort),
@@ -153,7 +157,9 @@ def use_scaler(_: str, optimizer: torch.optim.Optimizer, threads: int, effort: E
     }
 
 
-def clip(_: str, optimizer: torch.optim.Optimizer, threads: int, effort: Effort) -> dict[str, Block]:
+def clip(what: str, optimizer: torch.optim.Optimizer, threads: int, effort: Effort) -> dict[str, Block]:
+    scale, max_norm = (CLIP_SCALE, MAX_NORM) if what == CLIP else (SCALE, LARGE_NORM)
+
     def block(statement: str, scaler: torch.amp.GradScaler) -> Block:
         scaler.scale(torch.ones(1))
         variables = {
@@ -161,16 +167,16 @@ def clip(_: str, optimizer: torch.optim.Optimizer, threads: int, effort: Effort)
             "optimizer": optimizer,
             "states": scaler._per_optimizer_states,
             "parameters": optimizer.param_groups[0]["params"],
-            "max_norm": MAX_NORM,
+            "max_norm": max_norm,
             "torch_clip_": torch.nn.utils.clip_grad_norm_,
         }
         return timed(f"{statement}; states.clear()", variables, threads, effort)
 
     return {
-        "ours": block("scaler.clip_grad_norm_(optimizer, max_norm)", ampcast.GradScaler("cpu", init_scale=CLIP_SCALE)),
+        "ours": block("scaler.clip_grad_norm_(optimizer, max_norm)", ampcast.GradScaler("cpu", init_scale=scale)),
         "peer": block(
             "scaler.unscale_(optimizer); torch_clip_(parameters, max_norm)",
-            torch.amp.GradScaler("cpu", init_scale=CLIP_SCALE),
+            torch.amp.GradScaler("cpu", init_scale=scale),
         ),
     }
 

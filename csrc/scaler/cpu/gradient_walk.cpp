@@ -17,7 +17,7 @@ namespace {
 
 // Elements visited at once: what a kernel wrote is still in the core's cache when the norm reads it. Norms of blocks are
 // added in their order, so that the sum does not depend on the number of threads.
-constexpr int64_t kBlock = 1 << 14;
+constexpr int64_t kBlock = 1 << 12;
 
 constexpr int64_t kBlocksPerThread = kGrainSize / kBlock;
 
@@ -28,17 +28,6 @@ const RealKernels& kernels_for(RealType real) {
 
 bool writes(const Operation& operation) {
   return operation.kernel == &RealKernels::unscale;
-}
-
-NormKernel norm_kernel(const RealKernels& kernels, NormType norm, int parts) {
-  switch (norm) {
-    case NormType::kNone:
-      return nullptr;
-    case NormType::kTwo:
-      return kernels.sum_squares;
-    default:
-      return parts == 2 ? kernels.largest_complex : kernels.largest;
-  }
 }
 
 // What is found in some of the elements. Begins as what is found in none.
@@ -72,7 +61,7 @@ class Partial {
 struct Gradient {
   char* data;
   GradientKernel kernel;
-  NormKernel norm; // null if none is wanted
+  NormKernel largest; // for the inf-norm
   int64_t begin; // of its elements, in the index space of all gradients
   int64_t end;
   int32_t itemsize;
@@ -85,10 +74,17 @@ struct Element {
   char bytes[kSize];
 };
 
-void visit_flat(const Gradient& gradient, void* data, int64_t count, float factor, Partial& partial) {
+void visit_flat(const Gradient& gradient, void* data, int64_t count, const Operation& operation, Partial& partial) {
   const int64_t numbers = count * gradient.parts;
-  const bool non_finite = gradient.kernel(data, numbers, factor);
-  partial.add(non_finite, gradient.norm != nullptr ? gradient.norm(data, numbers) : 0);
+  double norm = 0;
+  bool non_finite = false;
+  if (operation.norm == NormType::kTwo) {
+    non_finite = gradient.kernel.visit_and_sum(data, numbers, operation.factor, norm);
+  } else {
+    non_finite = gradient.kernel.visit(data, numbers, operation.factor);
+    norm = operation.norm == NormType::kInf ? gradient.largest(data, numbers) : 0;
+  }
+  partial.add(non_finite, norm);
 }
 
 // Visits elements `stride` apart, packed into a buffer a few at a time.
@@ -108,7 +104,7 @@ void visit_packed(
     for (int64_t i = 0; i < part; ++i) {
       packed[i] = elements[(begin + i) * stride];
     }
-    visit_flat(gradient, packed, part, operation.factor, partial);
+    visit_flat(gradient, packed, part, operation, partial);
     for (int64_t i = 0; writes(operation) && i < part; ++i) {
       elements[(begin + i) * stride] = packed[i];
     }
@@ -165,7 +161,7 @@ class GradientList {
     Gradient gradient{
         static_cast<char*>(writes(operation_) ? grad.mutable_data_ptr() : const_cast<void*>(grad.const_data_ptr())),
         kernels.*operation_.kernel,
-        norm_kernel(kernels, operation_.norm, dtype->parts),
+        dtype->parts == 2 ? kernels.largest_complex : kernels.largest,
         begin,
         begin + grad.numel(),
         static_cast<int32_t>(grad.itemsize()),
@@ -195,7 +191,7 @@ class GradientList {
     if (stride != 1) {
       visit_strided(gradient, data, stride, count, operation_, partial);
     } else if (count > 0) {
-      visit_flat(gradient, data, count, operation_.factor, partial);
+      visit_flat(gradient, data, count, operation_, partial);
     }
   }
 

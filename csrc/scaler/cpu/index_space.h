@@ -10,11 +10,10 @@
 /// gap, and none is empty.
 namespace ampcast::scaler::cpu {
 
-/// The least work worth a thread: 4 MB of float32, 40 us in cache. A second thread costs 5 us on an idle machine, a slice of
-/// the scheduler's time, 20 ms and more, on a busy one; and tensors of some kB lie among objects that the calling thread has
-/// just written, so that unscaling 1000 of 1024 numbers took two threads 110 to 290 us, from process to process, and one
-/// thread 115 us (measured).
-inline constexpr int64_t kGrainSize = 1 << 20;
+/// The least work worth a thread: 1 MB of float32. A second thread costs 5 us on an idle machine, a slice of the scheduler's
+/// time, 20 ms and more, on a busy one. Unscaling 1000 tensors of 1024 numbers took one thread 240 us and two 140 us where
+/// memory is slow; with 1 MB of cache a core, 115 us and, from process to process, 110 or 290 us (measured).
+inline constexpr int64_t kGrainSize = 1 << 18;
 
 /// Threads share no cache line of a tensor that starts at one.
 inline constexpr int64_t kCutAlignment = 64;

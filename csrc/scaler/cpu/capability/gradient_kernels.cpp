@@ -113,30 +113,6 @@ auto visit_tail(T* numbers, int64_t count, const Step& step) {
   return magnitudes;
 }
 
-template <typename T, typename Step>
-bool visit(void* data, int64_t count, float inv_scale) {
-  constexpr int64_t kWidth = Vectorized<T>::size();
-  constexpr int64_t kUnrolled = 4;
-  using Magnitudes = Vectorized<typename Step::Bits>;
-  T* numbers = static_cast<T*>(data);
-  const Step step(inv_scale);
-  Magnitudes largest[kUnrolled] = {Magnitudes(0), Magnitudes(0), Magnitudes(0), Magnitudes(0)};
-  int64_t i = 0;
-  for (; i + kUnrolled * kWidth <= count; i += kUnrolled * kWidth) {
-    for (int64_t lane = 0; lane < kUnrolled; ++lane) {
-      largest[lane] = at::vec::maximum(largest[lane], step(numbers + i + lane * kWidth));
-    }
-  }
-  for (; i + kWidth <= count; i += kWidth) {
-    largest[0] = at::vec::maximum(largest[0], step(numbers + i));
-  }
-  if (i < count) {
-    largest[1] = at::vec::maximum(largest[1], visit_tail(numbers + i, count - i, step));
-  }
-  const auto all = at::vec::maximum(at::vec::maximum(largest[0], largest[1]), at::vec::maximum(largest[2], largest[3]));
-  return any_reaches(all, Step::kThreshold);
-}
-
 // The norms accumulate in as many lanes whatever the width of a vector, so that the order of additions is always the same.
 constexpr int64_t kLanes = 32;
 
@@ -195,22 +171,93 @@ void load_doubles(const Number* numbers, Vector8<double>& doubles) {
   doubles = __builtin_convertvector(loaded, Vector8<double>);
 }
 
-// In double, where the square of a float32 is exact and none overflows.
+// Adds the square of each of `numbers`. Of float32 a square is exact in double, so that fusing the two changes no bit.
+template <typename Number>
+void add_squares(const Number* numbers, Vector8<double>& sums) {
+  Vector8<double> doubles;
+  load_doubles(numbers, doubles);
+#ifdef CPU_CAPABILITY_AVX512
+  if constexpr (std::is_same_v<Number, float>) {
+    sums = _mm512_fmadd_pd(doubles, doubles, sums);
+    return;
+  }
+#endif
+  sums += doubles * doubles;
+}
+
+// The sum of squares, in double, where those of float32 do not overflow.
 template <typename T>
-double sum_squares(const void* data, int64_t count) {
+class SquareSum {
+ public:
+  // Takes multiples of kLanes numbers, but for the last ones.
+  void add(const T* numbers, int64_t count) {
+    for_each_lanes<T>(numbers, count, [this](const Wide<T>* lanes) {
+      for (int64_t i = 0; i < 4; ++i) {
+        add_squares(lanes + 8 * i, sums_[i]);
+      }
+    });
+  }
+
+  double total() const {
+    const Vector8<double> sum = (sums_[0] + sums_[1]) + (sums_[2] + sums_[3]);
+    double lanes[8];
+    std::memcpy(lanes, &sum, sizeof(lanes));
+    return std::accumulate(std::begin(lanes), std::end(lanes), 0.0);
+  }
+
+ private:
   static_assert(kLanes == 32);
-  Vector8<double> sums[4] = {};
-  for_each_lanes<T>(data, count, [&sums](const Wide<T>* numbers) {
-    for (int64_t i = 0; i < 4; ++i) {
-      Vector8<double> doubles;
-      load_doubles(numbers + 8 * i, doubles);
-      sums[i] += doubles * doubles;
+  Vector8<double> sums_[4] = {};
+};
+
+struct NoSum {
+  template <typename T>
+  void add(const T* /*numbers*/, int64_t /*count*/) {}
+};
+
+// Sums what `Step` leaves while it is at hand, so that memory is waited for meanwhile.
+template <typename T, typename Step, typename Sum>
+bool visit(T* numbers, int64_t count, float inv_scale, Sum& sum) {
+  constexpr int64_t kWidth = Vectorized<T>::size();
+  constexpr int64_t kUnrolled = 4;
+  constexpr int64_t kAtOnce = kUnrolled * kWidth;
+  constexpr bool kSumsAtOnce = kAtOnce % kLanes == 0;
+  using Magnitudes = Vectorized<typename Step::Bits>;
+  const Step step(inv_scale);
+  Magnitudes largest[kUnrolled] = {Magnitudes(0), Magnitudes(0), Magnitudes(0), Magnitudes(0)};
+  int64_t i = 0;
+  for (; i + kAtOnce <= count; i += kAtOnce) {
+    for (int64_t lane = 0; lane < kUnrolled; ++lane) {
+      largest[lane] = at::vec::maximum(largest[lane], step(numbers + i + lane * kWidth));
     }
-  });
-  const Vector8<double> sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  double lanes[8];
-  std::memcpy(lanes, &sum, sizeof(lanes));
-  return std::accumulate(std::begin(lanes), std::end(lanes), 0.0);
+    if constexpr (kSumsAtOnce) {
+      sum.add(numbers + i, kAtOnce);
+    }
+  }
+  const int64_t summed = kSumsAtOnce ? i : 0;
+  for (; i + kWidth <= count; i += kWidth) {
+    largest[0] = at::vec::maximum(largest[0], step(numbers + i));
+  }
+  if (i < count) {
+    largest[1] = at::vec::maximum(largest[1], visit_tail(numbers + i, count - i, step));
+  }
+  sum.add(numbers + summed, count - summed);
+  const auto all = at::vec::maximum(at::vec::maximum(largest[0], largest[1]), at::vec::maximum(largest[2], largest[3]));
+  return any_reaches(all, Step::kThreshold);
+}
+
+template <typename T, typename Step>
+bool visit_only(void* data, int64_t count, float inv_scale) {
+  NoSum none;
+  return visit<T, Step>(static_cast<T*>(data), count, inv_scale, none);
+}
+
+template <typename T, typename Step>
+bool visit_and_sum(void* data, int64_t count, float inv_scale, double& squares) {
+  SquareSum<T> sum;
+  const bool found = visit<T, Step>(static_cast<T*>(data), count, inv_scale, sum);
+  squares = sum.total();
+  return found;
 }
 
 template <typename T>
@@ -238,8 +285,11 @@ double largest_complex(const void* data, int64_t count) {
 template <typename T>
 constexpr RealKernels kernels_of() {
   return {
-      &visit<T, Inspect<T>>, &visit<T, Multiply<T, false>>, &visit<T, Multiply<T, true>>, &sum_squares<T>,
-      &largest<T>,           &largest_complex<T>,
+      {&visit_only<T, Inspect<T>>, &visit_and_sum<T, Inspect<T>>},
+      {&visit_only<T, Multiply<T, false>>, nullptr},
+      {&visit_only<T, Multiply<T, true>>, &visit_and_sum<T, Multiply<T, true>>},
+      &largest<T>,
+      &largest_complex<T>,
   };
 }
 

@@ -10,9 +10,18 @@
 namespace ampcast::scaler::cpu {
 
 /// Visits `count` contiguous numbers at `data` and returns whether any *result*, rounded to its type, is Inf or NaN.
-using GradientKernel = bool (*)(void* data, int64_t count, float inv_scale);
+using VisitKernel = bool (*)(void* data, int64_t count, float inv_scale);
 
-/// Reads `count` contiguous numbers at `data`; all instruction sets add in the same order.
+/// The same, and sets `squares` to the sum of the squares of what is left at `data`. All instruction sets add in one order.
+using VisitAndSumKernel = bool (*)(void* data, int64_t count, float inv_scale, double& squares);
+
+/// What may be done to gradients.
+struct GradientKernel {
+  VisitKernel visit;
+  VisitAndSumKernel visit_and_sum; // null where no operator asks for it
+};
+
+/// Reads `count` contiguous numbers at `data`.
 using NormKernel = double (*)(const void* data, int64_t count);
 
 /// The kernels of one real type.
@@ -20,7 +29,6 @@ struct RealKernels {
   GradientKernel check; // the numbers as they are; reads only, ignores inv_scale
   GradientKernel check_product; // the numbers times inv_scale; reads only
   GradientKernel unscale; // writes the numbers times inv_scale
-  NormKernel sum_squares;
   NormKernel largest; // magnitude; NaN if there is one
   NormKernel largest_complex; // the same of pairs of numbers
 };
