@@ -99,7 +99,7 @@ py::object unscale_and_clip_gradients_(
   {
     const py::gil_scoped_release no_gil;
     clipped = gradients->unscale_and_clip_(
-        inv_scale, found_inf, /*allow_float16=*/false, max_norm, norm_type, error_if_nonfinite);
+        inv_scale, found_inf, /*allow_float16=*/false, {max_norm, norm_type, error_if_nonfinite});
   }
   return py::make_tuple(by_device(clipped.found_inf), clipped.norm);
 }

@@ -167,7 +167,7 @@ at::Tensor GradScaler::clip_grad_norm_(
   }
   auto [found_inf, norm] = gradients.unscale_and_clip_(
       is_first ? scaler::inverse_of_scale(scale_) : at::ones({}, scale_.options()), at::zeros({}, scale_.options()),
-      /*allow_float16=*/false, max_norm, norm_type, error_if_nonfinite);
+      /*allow_float16=*/false, {max_norm, norm_type, error_if_nonfinite});
   if (is_first) {
     state = {Stage::kUnscaled, std::move(found_inf)};
   }

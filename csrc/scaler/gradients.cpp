@@ -177,20 +177,18 @@ Gradients::Clipped Gradients::unscale_and_clip_(
     const at::Tensor& inv_scale,
     const at::Tensor& found_inf,
     bool allow_float16,
-    double max_norm,
-    double norm_type,
-    bool error_if_nonfinite) {
+    const ClipOptions& options) {
   check_can_unscale(allow_float16);
   std::vector<at::Tensor> norms;
   std::vector<at::Tensor> found = for_each_device(found_inf, [&](const DeviceGroup& group, at::Tensor& group_found) {
     at::Tensor& norm = norms.emplace_back(at::empty({}, group_found.options()));
     ampcast::unscale_norm_(
-        group.values, group_found, on_device(inv_scale, group.device, /*copy=*/false), norm, norm_type);
+        group.values, group_found, on_device(inv_scale, group.device, /*copy=*/false), norm, options.norm_type);
   });
-  at::Tensor norm = combine_norms(norms, norm_type);
-  if (!error_if_nonfinite || std::isfinite(norm.item<float>())) {
+  at::Tensor norm = combine_norms(norms, options.norm_type);
+  if (!options.error_if_nonfinite || std::isfinite(norm.item<float>())) {
     for (const DeviceGroup& group : groups_) {
-      clip_(group.values, on_device(norm, group.device, /*copy=*/false), max_norm);
+      clip_(group.values, on_device(norm, group.device, /*copy=*/false), options.max_norm);
     }
   }
   return {std::move(found), std::move(norm)};

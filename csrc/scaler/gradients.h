@@ -37,6 +37,13 @@ class AMPCAST_API Gradients {
   /// Whether `unscale_and_clip_` can do it: no gradient is sparse and the norm is one that `ampcast::unscale_norm_` takes.
   bool can_clip(double norm_type) const;
 
+  /// To what norm, and of what kind, `unscale_and_clip_` clips.
+  struct ClipOptions {
+    double max_norm;
+    double norm_type;
+    bool error_if_nonfinite;
+  };
+
   /// What `unscale_and_clip_` returns: one `found_inf` a device, and the norm of the unscaled gradients, a float32 tensor of
   /// shape () on the device of the first of them.
   struct Clipped {
@@ -53,9 +60,7 @@ class AMPCAST_API Gradients {
       const at::Tensor& inv_scale,
       const at::Tensor& found_inf,
       bool allow_float16,
-      double max_norm,
-      double norm_type,
-      bool error_if_nonfinite);
+      const ClipOptions& options);
 
   /// As `unscale_`, by `ampcast::check_finite_`: writes no gradient and accepts float16.
   std::vector<at::Tensor> check_finite(const at::Tensor& inv_scale, const at::Tensor& found_inf);

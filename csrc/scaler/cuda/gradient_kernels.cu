@@ -57,14 +57,8 @@ unsigned blocks_for(uint32_t chunks, int multiprocessors) {
   return chunks < resident ? chunks : resident;
 }
 
-cudaError_t launch_visit_gradients(
-    const GradientTable& table,
-    RealType real,
-    GradientWork work,
-    const GradientPass& pass,
-    unsigned blocks,
-    cudaStream_t stream) {
-  kernel_for(real, work)<<<blocks, kThreads, 0, stream>>>(table, pass);
+cudaError_t launch_visit_gradients(const GradientLaunch& launch, const GradientPass& pass, cudaStream_t stream) {
+  kernel_for(launch.real, launch.work)<<<launch.blocks, kThreads, 0, stream>>>(launch.table, pass);
   return cudaGetLastError();
 }
 

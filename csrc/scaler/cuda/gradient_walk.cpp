@@ -87,16 +87,8 @@ class GradientList {
   std::vector<std::pair<at::Tensor, at::Tensor>> packed_; // a gradient with gaps, and its copy without
 };
 
-// One launch: a table, and what it takes.
-struct Launch {
-  const GradientTable& table;
-  RealType real;
-  GradientWork work;
-  unsigned blocks;
-};
-
-std::vector<Launch> launches_of(const GradientList& list, GradientWork work, int multiprocessors) {
-  std::vector<Launch> launches;
+std::vector<GradientLaunch> launches_of(const GradientList& list, GradientWork work, int multiprocessors) {
+  std::vector<GradientLaunch> launches;
   for (const Kind& kind : list.kinds()) {
     GradientWork kind_work = work;
     if (work.norm == Norm::kInf && kind.dtype().parts == 2) {
@@ -109,14 +101,14 @@ std::vector<Launch> launches_of(const GradientList& list, GradientWork work, int
   return launches;
 }
 
-unsigned blocks_of(const std::vector<Launch>& launches) {
+unsigned blocks_of(const std::vector<GradientLaunch>& launches) {
   return std::accumulate(
-      launches.begin(), launches.end(), 0U, [](unsigned sum, const Launch& l) { return sum + l.blocks; });
+      launches.begin(), launches.end(), 0U, [](unsigned sum, const GradientLaunch& l) { return sum + l.blocks; });
 }
 
-void run(const std::vector<Launch>& launches, GradientPass pass, cudaStream_t stream) {
-  for (const Launch& launch : launches) {
-    C10_CUDA_CHECK(launch_visit_gradients(launch.table, launch.real, launch.work, pass, launch.blocks, stream));
+void run(const std::vector<GradientLaunch>& launches, GradientPass pass, cudaStream_t stream) {
+  for (const GradientLaunch& launch : launches) {
+    C10_CUDA_CHECK(launch_visit_gradients(launch, pass, stream));
     if (pass.partial_norms != nullptr) {
       pass.partial_norms += launch.blocks;
     }
@@ -129,7 +121,7 @@ void walk_gradients(at::TensorList grads, const at::Tensor& on, GradientWork wor
   const at::AutoDispatchBelowADInplaceOrView no_autograd; // for the packed copies
   const OnDevice device(on);
   const GradientList list(grads, work.writes);
-  const std::vector<Launch> launches = launches_of(list, work, device.multiprocessors());
+  const std::vector<GradientLaunch> launches = launches_of(list, work, device.multiprocessors());
   if (work.norm == Norm::kNone) {
     run(launches, pass, device.stream());
   } else {

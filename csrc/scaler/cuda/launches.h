@@ -28,14 +28,16 @@ struct GradientWork {
 /// How many blocks to launch for `chunks` chunks on a device of `multiprocessors`.
 unsigned blocks_for(uint32_t chunks, int multiprocessors);
 
-/// Runs `visit_gradients` over numbers of the type `real`.
-cudaError_t launch_visit_gradients(
-    const GradientTable& table,
-    RealType real,
-    GradientWork work,
-    const GradientPass& pass,
-    unsigned blocks,
-    cudaStream_t stream);
+/// A table of numbers of the type `real`, and what is done to them.
+struct GradientLaunch {
+  const GradientTable& table;
+  RealType real;
+  GradientWork work;
+  unsigned blocks;
+};
+
+/// Runs `visit_gradients`.
+cudaError_t launch_visit_gradients(const GradientLaunch& launch, const GradientPass& pass, cudaStream_t stream);
 
 /// Runs `finish_norm`.
 cudaError_t launch_finish_norm(
