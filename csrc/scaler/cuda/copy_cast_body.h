@@ -8,36 +8,21 @@
 /// The body of the kernels of `copy_cast_`; see `gradient_body.h` for what a `Block` is.
 namespace ampcast::scaler::cuda {
 
-/// Converts vectors, with the loads of two under way at once.
+/// Converts vectors: all threads of the block together.
 template <typename Dst, typename Src, int kNumel, typename Block>
 AMPCAST_DEVICE inline void cast_vectors(
     const Block& block,
     Vector<Dst, kNumel>* dst,
     const Vector<Src, kNumel>* src,
     uint32_t count) {
-  constexpr uint32_t kAtOnce = 2;
-  const uint32_t threads = block.threads();
-  AMPCAST_NO_UNROLL
-  for (uint32_t first = block.thread(); first < count; first += kAtOnce * threads) {
-    Vector<Src, kNumel> loaded[kAtOnce];
+  for_each_vector<2>(block, src, count, [dst](uint32_t index, const Vector<Src, kNumel>& vector) {
+    Vector<Dst, kNumel> converted;
     AMPCAST_UNROLL
-    for (uint32_t i = 0; i < kAtOnce; ++i) {
-      if (first + i * threads < count) {
-        loaded[i] = src[first + i * threads];
-      }
+    for (int number = 0; number < kNumel; ++number) {
+      converted.numbers[number] = round_to<Dst>(vector.numbers[number]);
     }
-    AMPCAST_UNROLL
-    for (uint32_t i = 0; i < kAtOnce; ++i) {
-      if (first + i * threads < count) {
-        Vector<Dst, kNumel> converted;
-        AMPCAST_UNROLL
-        for (int number = 0; number < kNumel; ++number) {
-          converted.numbers[number] = round_to<Dst>(loaded[i].numbers[number]);
-        }
-        dst[first + i * threads] = converted;
-      }
-    }
-  }
+    dst[index] = converted;
+  });
 }
 
 /// Converts `numel` numbers: all threads of the block together. In vectors where both sides can be aligned to 16 bytes.

@@ -113,7 +113,7 @@ class Multiply {
   NormSum<kNorm> norm_;
 };
 
-/// Visits vectors, with several loads under way at once.
+/// Visits vectors: all threads of the block together.
 template <bool kWrites, typename T, typename Visitor, typename Block>
 AMPCAST_DEVICE inline void visit_vectors(
     const Block& block,
@@ -122,29 +122,15 @@ AMPCAST_DEVICE inline void visit_vectors(
     bool writes,
     Visitor& visitor) {
   constexpr uint32_t kAtOnce = sizeof(T) == 2 ? 2 : 4; // what registers hold, when widened
-  const uint32_t threads = block.threads();
-  AMPCAST_NO_UNROLL
-  for (uint32_t first = block.thread(); first < count; first += kAtOnce * threads) {
-    Vector<T> loaded[kAtOnce];
+  for_each_vector<kAtOnce>(block, vectors, count, [&](uint32_t index, Vector<T>& vector) {
     AMPCAST_UNROLL
-    for (uint32_t i = 0; i < kAtOnce; ++i) {
-      if (first + i * threads < count) {
-        loaded[i] = vectors[first + i * threads];
-      }
+    for (int number = 0; number < Vector<T>::kNumel; number += Visitor::kParts) {
+      visitor(vector.numbers + number);
     }
-    AMPCAST_UNROLL
-    for (uint32_t i = 0; i < kAtOnce; ++i) {
-      if (first + i * threads < count) {
-        AMPCAST_UNROLL
-        for (int number = 0; number < Vector<T>::kNumel; number += Visitor::kParts) {
-          visitor(loaded[i].numbers + number);
-        }
-        if (kWrites && writes) {
-          vectors[first + i * threads] = loaded[i];
-        }
-      }
+    if (kWrites && writes) {
+      vectors[index] = vector;
     }
-  }
+  });
 }
 
 /// Visits `numel` numbers at `numbers`: all threads of the block together.

@@ -39,4 +39,31 @@ struct Parts {
   }
 };
 
+/// Calls `use(index, vector)` with a copy of each of `count` vectors: all threads of the block together, each with the loads of
+/// `kAtOnce` under way at once.
+template <uint32_t kAtOnce, typename T, int kNumel, typename Block, typename Use>
+AMPCAST_DEVICE inline void for_each_vector(
+    const Block& block,
+    const Vector<T, kNumel>* vectors,
+    uint32_t count,
+    const Use& use) {
+  const uint32_t threads = block.threads();
+  AMPCAST_NO_UNROLL
+  for (uint32_t first = block.thread(); first < count; first += kAtOnce * threads) {
+    Vector<T, kNumel> loaded[kAtOnce];
+    AMPCAST_UNROLL
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
+      if (first + i * threads < count) {
+        loaded[i] = vectors[first + i * threads];
+      }
+    }
+    AMPCAST_UNROLL
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
+      if (first + i * threads < count) {
+        use(first + i * threads, loaded[i]);
+      }
+    }
+  }
+}
+
 } // namespace ampcast::scaler::cuda
