@@ -1,6 +1,7 @@
 // Compiled once an instruction set: raw pointers only, and nothing here may have external linkage but the table at the end.
 
 #include "scaler/cpu/capability/copy_cast_kernels.h"
+#include "scaler/cpu/capability/vector_conversions.h"
 
 #include <ATen/cpu/vec/vec.h>
 
@@ -11,20 +12,16 @@
 namespace ampcast::scaler::cpu {
 namespace {
 
-using at::vec::Vectorized;
-
 // As many numbers as a vector of 16-bit ones holds.
 constexpr int64_t kWidth = Vectorized<c10::BFloat16>::size();
 using Floats = std::tuple<Vectorized<float>, Vectorized<float>>;
 
-Floats load(const float* numbers) {
+Floats load_floats(const float* numbers) {
   return {Vectorized<float>::loadu(numbers), Vectorized<float>::loadu(numbers + kWidth / 2)};
 }
-Floats load(const c10::Half* numbers) {
-  return at::vec::convert_half_float(Vectorized<c10::Half>::loadu(numbers));
-}
-Floats load(const c10::BFloat16* numbers) {
-  return at::vec::convert_bfloat16_float(Vectorized<c10::BFloat16>::loadu(numbers));
+template <typename T>
+Floats load_floats(const T* numbers) {
+  return to_float(Vectorized<T>::loadu(numbers));
 }
 
 // Writes through the caches.
@@ -81,13 +78,9 @@ void write_rounded(const Floats& floats, float* numbers, const Write& write) {
   write(std::get<0>(floats), numbers);
   write(std::get<1>(floats), numbers + kWidth / 2);
 }
-template <typename Write>
-void write_rounded(const Floats& floats, c10::Half* numbers, const Write& write) {
-  write(at::vec::convert_float_half(std::get<0>(floats), std::get<1>(floats)), numbers);
-}
-template <typename Write>
-void write_rounded(const Floats& floats, c10::BFloat16* numbers, const Write& write) {
-  write(at::vec::convert_float_bfloat16(std::get<0>(floats), std::get<1>(floats)), numbers);
+template <typename T, typename Write>
+void write_rounded(const Floats& floats, T* numbers, const Write& write) {
+  write(from_float<T>(std::get<0>(floats), std::get<1>(floats)), numbers);
 }
 
 // Converts as many numbers as fill vectors, and returns how many.
@@ -95,7 +88,7 @@ template <typename Dst, typename Src, typename Write>
 int64_t cast_vectors(Dst* dst, const Src* src, int64_t count, const Write& write) {
   int64_t i = 0;
   for (; i + kWidth <= count; i += kWidth) {
-    write_rounded(load(src + i), dst + i, write);
+    write_rounded(load_floats(src + i), dst + i, write);
   }
   write.finish();
   return i;

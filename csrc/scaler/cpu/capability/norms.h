@@ -17,7 +17,7 @@ namespace ampcast::scaler::cpu {
 namespace {
 
 // The norms accumulate in as many lanes whatever the width of a vector, so that the order of additions is always the same.
-constexpr int64_t kLanes = 32;
+inline constexpr int64_t kLanes = 32;
 
 template <typename T>
 using Wide = typename NumberTraits<T>::Opmath;

@@ -11,10 +11,10 @@ namespace {
 
 using at::vec::Vectorized;
 
-auto to_float(const Vectorized<c10::Half>& numbers) {
+inline auto to_float(const Vectorized<c10::Half>& numbers) {
   return at::vec::convert_half_float(numbers);
 }
-auto to_float(const Vectorized<c10::BFloat16>& numbers) {
+inline auto to_float(const Vectorized<c10::BFloat16>& numbers) {
   return at::vec::convert_bfloat16_float(numbers);
 }
 
